@@ -1,0 +1,45 @@
+"""eventlog keeps what happened: each chat an append-only log of events, as lines of JSON on disk.
+
+    async with Log(FileStorage("./store")) as log:
+        await log.append("chat-1", MessageAdded("user", (Text("hi"),)))     # durable on return
+        async for entry in log.read("chat-1"): ...                          # what was
+        async for entry in log.follow("chat-1"): ...                        # what was, then what comes
+    for entry in scan("./store/chats/chat-1"): ...                          # without an event loop
+
+What is promised. An append is all or nothing, gets contiguous seqs, and is on the medium when it returns
+(``durability="full"``, the default). Any number of processes may append to one chat, read it and follow it.
+What is read was written: every line carries a checksum and its predecessor's, and neither is taken on trust.
+A crash leaves whole batches and perhaps a torn tail, which the next writer sets aside; anything else that does
+not verify is ``CorruptLog``, with the place, and nothing is changed. ``docs/format.md`` is the contract of the bytes.
+
+Where to look: ``events`` the vocabulary, ``line`` the grammar, ``numbering`` how an entry gets its seq, ``writer``
+how it gets to disk, ``folder`` how it is read, ``recovery`` torn or damaged, ``storage`` what a storage is.
+"""
+
+from eventlog.check import Problem as Problem
+from eventlog.check import Report as Report
+from eventlog.check import check as check
+from eventlog.check import repair as repair
+from eventlog.check import salvage as salvage
+from eventlog.disk import Disk as Disk
+from eventlog.errors import ChatDeleted as ChatDeleted
+from eventlog.errors import ChatExists as ChatExists
+from eventlog.errors import ChatfoldError as ChatfoldError
+from eventlog.errors import Conflict as Conflict
+from eventlog.errors import CorruptLog as CorruptLog
+from eventlog.errors import DiskFull as DiskFull
+from eventlog.errors import DurabilityUnknown as DurabilityUnknown
+from eventlog.errors import ForkedProcess as ForkedProcess
+from eventlog.errors import IdConflict as IdConflict
+from eventlog.errors import InvalidEvent as InvalidEvent
+from eventlog.errors import InvalidKey as InvalidKey
+from eventlog.errors import NewerFormat as NewerFormat
+from eventlog.errors import NoSuchChat as NoSuchChat
+from eventlog.errors import ReadOnly as ReadOnly
+from eventlog.events import *  # noqa: F403 (the vocabulary; its __all__ is pinned by a test)
+from eventlog.files import FileStorage as FileStorage
+from eventlog.log import Log as Log
+from eventlog.memory import MemoryStorage as MemoryStorage
+from eventlog.scan import scan as scan
+from eventlog.storage import Durability as Durability
+from eventlog.storage import Storage as Storage

@@ -1,0 +1,256 @@
+"""check, repair, salvage: what is wrong with a chat, making it whole again, getting everything out of it.
+
+``check`` changes nothing. ``repair`` keeps a copy of every file before it changes it, puts a ``lost`` entry in
+the place of each that no longer verifies, and says which those were; everything that verifies stays, with its
+seq and its sum. ``salvage`` touches nothing of the chat and copies out whatever verifies, in whatever state.
+"""
+
+import stat
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from eventlog.blobs import BLOBS, blob_names
+from eventlog.disk import Disk, publish, read_file
+from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
+from eventlog.events import Head
+from eventlog.folder import Folder
+from eventlog.layout import ASIDE, LOCK_FILE, set_aside
+from eventlog.line import ENTRY, header, link_of, marks, prev_of, references, seal
+from eventlog.names import KEY_FILE
+from eventlog.offsets import CACHE
+from eventlog.redaction import NOTE_FILE
+from eventlog.scan import open_folder
+from eventlog.segment import first_of, segment_name
+from eventlog.survey import Survey, chosen, survey
+from eventlog.tombstones import lost
+from eventlog.witness import HEAD_FILE, read_witness
+from eventlog.writer import POISON_FILE, locked
+
+_OURS = {BLOBS, CACHE, ASIDE, LOCK_FILE, HEAD_FILE, KEY_FILE, NOTE_FILE, POISON_FILE}
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """``damaged``: something durable is wrong. ``torn``: the next writer mends it. ``odd``: worth a look."""
+
+    kind: str
+    message: str
+    path: Path
+    offset: int | None = None
+    seq: int | None = None
+
+
+class Report(msgspec.Struct):
+    path: Path
+    entries: int = 0
+    segments: int = 0
+    problems: list[Problem] = []
+    lost: list[int] = []  # by ``repair``: seqs that now hold a ``lost`` entry
+    kept: list[Path] = []  # by ``repair``: copies of the files as they were
+
+    @property
+    def ok(self) -> bool:
+        return not any(problem.kind == "damaged" for problem in self.problems)
+
+
+def check(path: Path | str, *, full: bool = True, disk: Disk | None = None) -> Report:
+    """``full``: every line, seal and blob. Otherwise only names, headers, and the end of the log."""
+    folder = open_folder(path, disk)
+    firsts = folder.segments()
+    report = Report(folder.path, segments=len(firsts))
+    _check_names(folder, report)
+    try:
+        tail = folder.tail()
+    except CorruptLog as error:
+        report.problems.append(
+            Problem("damaged", error.args[0], error.path or folder.path, error.offset, error.seq)
+        )
+        end = 0
+    else:
+        end = report.entries = tail.at.seq
+        size = folder.disk.stat(folder.segment(tail.first)).st_size
+        if size > tail.at.offset and not tail.sealed:
+            note = f"{size - tail.at.offset} bytes of an append that did not finish"
+            report.problems.append(Problem("torn", note, folder.segment(tail.first), tail.at.offset, end + 1))
+    link: bytes | None = None
+    for first in firsts:
+        link = _check_segment(folder, first, link, report, end, full=full)
+    if full:
+        _check_blobs(folder, report)
+    report.problems = list(dict.fromkeys(report.problems))
+    return report
+
+
+def _check_names(folder: Folder, report: Report) -> None:
+    for name in sorted(folder.disk.names(folder.path)):
+        path = folder.path / name
+        status = folder.disk.stat(path)
+        if first_of(name) is None and name not in _OURS:
+            report.problems.append(Problem("odd", "not a file of ours: ignored", path))
+        elif stat.S_ISLNK(status.st_mode):
+            report.problems.append(Problem("damaged", "a link where a file should be", path))
+        elif status.st_mode & 0o077:
+            report.problems.append(
+                Problem("odd", f"others may use it: mode {status.st_mode & 0o777:o}", path)
+            )
+
+
+def _check_segment(
+    folder: Folder, first: int, link: bytes | None, report: Report, end: int, *, full: bool
+) -> bytes | None:
+    """The link after it, if every line was looked at."""
+    path = folder.segment(first)
+    try:
+        if not full:
+            with folder.opened(first) as fd:
+                folder.start(first, fd)
+            return None
+        found = survey(read_file(folder.disk, path), first)
+    except (ChatfoldError, OSError) as error:
+        report.problems.append(Problem("damaged", str(error.args[0]), path, 0, first))
+        return None
+    if link is not None and found.head is not None and found.head.sum.encode() != link:
+        report.problems.append(
+            Problem("damaged", "the segment does not follow the one before it", path, 0, first)
+        )
+    for flaw in found.flaws:
+        torn = end > 0 and flaw.seq > end
+        report.problems.append(
+            Problem("torn" if torn else "damaged", flaw.message, path, flaw.offset, flaw.seq)
+        )
+    following = folder.segments()
+    index = following.index(first) + 1
+    if not found.flaws and index < len(following) and following[index] != found.last + 1:
+        note = f"the log goes on at seq {following[index]}: a segment is missing, or this one was cut"
+        report.problems.append(Problem("damaged", note, path, None, found.last + 1))
+    return link_of(found.lines[found.last][-1]) if found.last in found.lines else None
+
+
+def _check_blobs(folder: Folder, report: Report) -> None:
+    for name in blob_names(folder.disk, folder.path):
+        path = folder.path / BLOBS / name
+        if sha256(read_file(folder.disk, path)).hexdigest() != name:
+            report.problems.append(Problem("damaged", "a blob does not have the content of its name", path))
+    present = set(blob_names(folder.disk, folder.path))
+    for line in _salvaged(folder):
+        for digest in references(line)[1] - present:
+            report.problems.append(
+                Problem("damaged", f"blob {digest} is missing", folder.path / BLOBS / digest)
+            )
+
+
+# --- repair ----------------------------------------------------------------------------------------------
+
+
+def repair(path: Path | str, *, disk: Disk | None = None) -> Report:
+    """Makes the chat whole again; see the module. Does nothing to a chat without damage, torn or not."""
+    report = check(path, disk=disk)
+    if report.ok:
+        return report
+    folder = open_folder(path, disk)
+    with locked(folder.disk, folder):
+        return _repair(folder, report)
+
+
+def _repair(folder: Folder, report: Report) -> Report:
+    contents = {first: read_file(folder.disk, folder.segment(first)) for first in folder.segments()}
+    surveys = {first: survey(data, first) for first, data in contents.items()}
+    for found in surveys.values():
+        if found.head is None and any("format" in flaw.message for flaw in found.flaws):
+            raise NewerFormat("written by a newer chatfold", chat=folder.chat, path=folder.path)
+    # A file's header knows better than its name where it belongs; without one, its name has to do.
+    placed: dict[int, Survey] = {}
+    for first, found in surveys.items():
+        placed[found.head.seq + 1 if found.head else first] = found
+    witness = read_witness(folder.disk, folder.path)
+    end = max([witness.seq if witness else 0, *(seq for found in surveys.values() for seq in found.lines)])
+    firsts = sorted({1, *placed})
+    link: bytes | None = Head().sum.encode()
+    for first, following in zip(firsts, [*firsts[1:], end + 1], strict=True):
+        after = placed[following].head if following in placed else None
+        lines, link = _rebuilt(placed.get(first), first, following, link, after, report)
+        _replace(folder, first, lines, contents.get(first), sealed=following <= end, report=report)
+    folder.forget()
+    return report
+
+
+def _rebuilt(
+    found: Survey | None, first: int, following: int, link: bytes | None, after: Head | None, report: Report
+) -> tuple[list[bytes], bytes]:
+    """The lines of seqs ``first`` … ``following`` - 1, and the link after them."""
+    found = found or Survey(None, {}, [])
+    link = link or (found.head.sum.encode() if found.head else Head().sum.encode())
+    lines = [header(Head(first - 1, link.decode()))]
+    known: bytes | None = link  # None while the line before is lost
+    for seq in range(first, following):
+        line = chosen(found, seq, known)
+        if line is None:
+            upcoming = chosen(found, seq + 1, None)
+            was = prev_of(upcoming) if upcoming else None
+            if seq == following - 1 and after is not None:
+                was = after.sum.encode()
+            line = lost(seq, link, was, _batch(lines[-1], upcoming), "this entry no longer verified")
+            report.lost.append(seq)
+            known = None
+        else:
+            known = link_of(line)
+        link = link_of(line)
+        lines.append(line)
+    return lines, link
+
+
+def _batch(before: bytes, after: bytes | None) -> str | None:
+    """The place in its batch of a lost line, as its neighbours tell."""
+    place = marks(before) if before.startswith(ENTRY) else None
+    if place and place.index < place.size:
+        return f"{place.index + 1}/{place.size}"
+    place = marks(after) if after else None
+    return f"{place.index - 1}/{place.size}" if place and place.index > 1 else None
+
+
+def _replace(
+    folder: Folder, first: int, lines: list[bytes], old: bytes | None, *, sealed: bool, report: Report
+) -> None:
+    data = b"\n".join([*lines, b""])
+    if sealed:
+        data += seal(len(lines) - 1, len(data), sha256(data).hexdigest(), link_of(lines[-1])) + b"\n"
+    if old == data:
+        return
+    if old is not None:
+        report.kept.append(set_aside(folder.disk, folder.path, f"damaged-{segment_name(first)}", old))
+    publish(folder.disk, folder.segment(first), data)
+
+
+# --- salvage ---------------------------------------------------------------------------------------------
+
+
+def salvage(path: Path | str, target: Path | str, *, disk: Disk | None = None) -> int:
+    """Copies every entry that verifies to ``target/salvaged.jsonl``, and all blobs: how many entries."""
+    folder = open_folder(path, disk)
+    target = Path(target)
+    folder.disk.make_folder(target)
+    lines = list(_salvaged(folder))
+    publish(folder.disk, target / "salvaged.jsonl", b"\n".join([*lines, b""]) if lines else b"")
+    names = blob_names(folder.disk, folder.path)
+    if names:
+        folder.disk.make_folder(target / BLOBS)
+        for name in names:
+            publish(folder.disk, target / BLOBS / name, read_file(folder.disk, folder.path / BLOBS / name))
+    return len(lines)
+
+
+def _salvaged(folder: Folder) -> Iterator[bytes]:
+    """Each seq once: the first line in the file that verifies and, if there are several, follows on."""
+    link: bytes | None = None
+    for first in folder.segments():
+        try:
+            found = survey(read_file(folder.disk, folder.segment(first)), first)
+        except OSError:
+            continue  # unreadable as a whole: the next one may be better
+        for seq in sorted(found.lines):
+            line = chosen(found, seq, link) or chosen(found, seq, None)
+            if line is not None:
+                yield line
+                link = link_of(line)

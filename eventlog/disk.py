@@ -1,0 +1,166 @@
+"""Every call that touches a file, in one place: the seam at which tests break the disk.
+
+Nothing here knows what the bytes mean. Files are 0600 and folders 0700 from the moment they exist, links are
+never followed, descriptors are not inherited by programs that are started. Writes are raw ``os.write``: a
+buffered file reports an error too late and writes the same bytes again when it is closed.
+"""
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a FIFO planted here must not hang us
+
+
+class Disk:
+    """The real one. A test subclasses it to fail the k-th call or to forget what was not synced."""
+
+    def open_read(self, path: Path) -> int:
+        return self._regular(os.open(path, os.O_RDONLY | _FLAGS), path)
+
+    def open_append(self, path: Path) -> int:
+        return self._regular(os.open(path, os.O_RDWR | os.O_APPEND | _FLAGS), path)
+
+    def open_update(self, path: Path) -> int:
+        """For bytes overwritten in place: the lock and the witness. Created when missing."""
+        return self._regular(os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600), path)
+
+    def create(self, path: Path) -> int:
+        """A new file; FileExistsError if there is one."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | _FLAGS, 0o600)
+
+    def _regular(self, fd: int, path: Path) -> int:
+        # Only a regular file is read or written: not a device, a FIFO, a folder.
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        raise OSError(f"not a regular file: {str(path)!r}")
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        """May write less than asked; the caller goes on."""
+        return os.write(fd, data)
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        return os.pwrite(fd, data, offset)
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        return os.pread(fd, size, offset)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def sync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def sync_folder(self, path: Path) -> None:
+        """Makes creations, renames and removals inside ``path`` durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def forget_cache(self, fd: int) -> None:
+        """Drops clean pages, so that the next read shows what the medium has."""
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def lock(self, fd: int) -> None:
+        # flock, not lockf: POSIX locks are dropped by any close() of the file anywhere in the process.
+        fcntl.flock(fd, fcntl.LOCK_EX)
+
+    def try_lock(self, fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(self, fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def stat(self, path: Path) -> os.stat_result:
+        return os.stat(path, follow_symlinks=False)
+
+    def fstat(self, fd: int) -> os.stat_result:
+        return os.fstat(fd)
+
+    def names(self, path: Path) -> list[str]:
+        return os.listdir(path)
+
+    def make_folder(self, path: Path) -> None:
+        path.mkdir(mode=0o700)
+
+    def rename(self, old: Path, new: Path) -> None:
+        os.rename(old, new)
+
+    def link(self, old: Path, new: Path) -> None:
+        os.link(old, new, follow_symlinks=False)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def remove_folder(self, path: Path) -> None:
+        os.rmdir(path)
+
+
+def read_file(disk: Disk, path: Path) -> bytes:
+    """A whole small file."""
+    fd = disk.open_read(path)
+    try:
+        return read_at(disk, fd, 0, disk.fstat(fd).st_size)
+    finally:
+        disk.close(fd)
+
+
+def read_at(disk: Disk, fd: int, offset: int, size: int) -> bytes:
+    """``size`` bytes from ``offset``, fewer only at the end of the file."""
+    data = disk.pread(fd, size, offset)
+    while len(data) < size:
+        more = disk.pread(fd, size - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def write_all(disk: Disk, fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[disk.write(fd, view) :]
+
+
+def publish(disk: Disk, path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Puts ``data`` at ``path`` whole or not at all, over whatever is there.
+
+    Both syncs are needed: without the first, xfs leaves an empty file after a power cut; without the
+    second, the rename itself may be undone. A cache needs neither: its readers check it.
+    """
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    fd = disk.create(temporary)
+    try:
+        write_all(disk, fd, data)
+        if durable:
+            disk.sync(fd)
+        disk.rename(temporary, path)
+    except BaseException:
+        disk.unlink(temporary)
+        raise
+    finally:
+        disk.close(fd)
+    if durable:
+        disk.sync_folder(path.parent)
+
+
+def remove_tree(disk: Disk, path: Path) -> None:
+    """Removes a folder of ours. Links inside are removed, never followed."""
+    for name in disk.names(path):
+        inner = path / name
+        if stat.S_ISDIR(disk.stat(inner).st_mode):
+            remove_tree(disk, inner)
+        else:
+            disk.unlink(inner)
+    disk.remove_folder(path)

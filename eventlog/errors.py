@@ -1,0 +1,117 @@
+"""What can go wrong, as a small tree.
+
+    ChatfoldError
+    ├── InvalidKey           the chat key cannot name a chat            nothing was written
+    ├── InvalidEvent         the event cannot be stored as it is        nothing was written
+    ├── Conflict             the log is not where ``after=`` said       nothing was written
+    ├── IdConflict           this id was used for other content         nothing was written
+    ├── NoSuchChat           there is no chat of this key
+    ├── ChatExists           a fork's target is taken                   nothing was written
+    ├── ChatDeleted          the chat went away under a reader or writer
+    ├── ReadOnly             a write was asked of a read-only storage   nothing was written
+    ├── ForkedProcess        a storage opened before ``os.fork`` was used after it
+    ├── DiskFull             no room: rolled back, try again when there is
+    ├── DurabilityUnknown    a sync failed: reopen the storage, read what is there, retry by id
+    ├── NewerFormat          written by a newer chatfold: nothing was touched
+    └── CorruptLog           bytes that were durable are missing or changed
+
+Every error carries what is known of the place (``chat``, ``path``, ``offset``, ``seq``) as attributes,
+says it at the end of its message, and says what to do next. Expected after a crash and therefore *not*
+an error: a torn tail, which is set aside and cut off by the next writer.
+"""
+
+from pathlib import Path
+
+
+class ChatfoldError(Exception):
+    """The root. ``chat``, ``path``, ``offset`` and ``seq`` are None where they do not apply."""
+
+    next_step: str = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        chat: str | None = None,
+        path: Path | str | None = None,
+        offset: int | None = None,
+        seq: int | None = None,
+    ) -> None:
+        self.chat = chat
+        self.path = None if path is None else Path(path)
+        self.offset = offset
+        self.seq = seq
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        # Keys and paths come from users: repr keeps their control characters out of a terminal.
+        fields = (
+            ("chat", self.chat),
+            ("path", None if self.path is None else str(self.path)),
+            ("offset", self.offset),
+            ("seq", self.seq),
+        )
+        place = ", ".join(f"{name} {value!r}" for name, value in fields if value is not None)
+        text = super().__str__()
+        if place:
+            text += f" ({place})"
+        return f"{text}. {self.next_step}" if self.next_step else text
+
+
+class InvalidKey(ChatfoldError, ValueError):
+    next_step = "A chat key is any non-empty string"
+
+
+class InvalidEvent(ChatfoldError, ValueError):
+    next_step = "Nothing was written; see 'Values' in docs/format.md for what an event can hold"
+
+
+class Conflict(ChatfoldError):
+    """Somebody else appended first. ``expected`` and ``actual`` are seqs."""
+
+    next_step = "Read what was added, decide again, and append after the actual head"
+
+    def __init__(self, expected: int, actual: int, *, chat: str) -> None:
+        self.expected = expected
+        self.actual = actual
+        super().__init__(f"expected the log to end at seq {expected}, it ends at {actual}", chat=chat)
+
+
+class IdConflict(ChatfoldError):
+    next_step = "Use a new id for new content"
+
+
+class NoSuchChat(ChatfoldError, LookupError):
+    next_step = "A chat exists from its first event on; chats() lists them"
+
+
+class ChatExists(ChatfoldError):
+    next_step = "Choose another key, or delete the chat first"
+
+
+class ChatDeleted(ChatfoldError):
+    next_step = "Appending again starts a new chat of the same key"
+
+
+class ReadOnly(ChatfoldError):
+    next_step = "Open the storage without read_only=True, on a folder you may write"
+
+
+class ForkedProcess(ChatfoldError):
+    next_step = "Open the storage anew in the child process"
+
+
+class DiskFull(ChatfoldError):
+    next_step = "Nothing of this append was kept; free some space and append again"
+
+
+class DurabilityUnknown(ChatfoldError):
+    next_step = "Close the storage, open it again, and retry with the same id"
+
+
+class NewerFormat(ChatfoldError):
+    next_step = "Upgrade chatfold; nothing was touched"
+
+
+class CorruptLog(ChatfoldError):
+    next_step = "Nothing was changed. 'check' lists the damage, 'repair' works on it after a backup, 'salvage' copies out what verifies"

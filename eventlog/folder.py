@@ -1,0 +1,315 @@
+"""A chat's folder, read: segments in order, verified across their borders, without a lock.
+
+Nothing here writes, except the offset index in ``cache/``. A reader may run while any number of processes
+append, roll, redact or delete: files are opened anew for each page, so that a swapped segment is noticed, and
+nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
+"""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from eventlog.blobs import read_blob
+from eventlog.disk import Disk, read_at
+from eventlog.errors import ChatfoldError, CorruptLog, NoSuchChat
+from eventlog.events import Head
+from eventlog.line import ENTRY, MAX_LINE, SEAL, link_of, read_header, resolve, seq_of, verifies
+from eventlog.offsets import Offsets
+from eventlog.recovery import durable_in
+from eventlog.segment import PAGE, Page, Position, Stop, first_of, lines_back, read_page, segment_name
+from eventlog.witness import Witness, read_witness
+
+BIG_PAGE = 1 << 18
+_FINAL = 1 << 62  # later than any seq
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A place in a segment; as the log's tail: in the last one, after the last whole batch."""
+
+    first: int
+    at: Position
+    inode: int
+    sealed: bool = False
+
+    @property
+    def head(self) -> Head:
+        assert self.at.link is not None
+        return Head(self.at.seq, self.at.link.decode())
+
+
+class Folder:
+    def __init__(self, path: Path, chat: str, disk: Disk, *, may_write: bool = False) -> None:
+        self.path = path
+        self.chat = chat
+        self.disk = disk
+        self.offsets = Offsets(path, disk, may_write=may_write)
+        self.lock = threading.Lock()  # for whoever uses one folder on several threads
+        self._tail: Place | None = None
+
+    def forget(self) -> None:
+        """Drops everything remembered, because the files were changed under us."""
+        self._tail = None
+        self.offsets.forget()
+
+    # --- segments ------------------------------------------------------------------------------------
+
+    def segment(self, first: int) -> Path:
+        return self.path / segment_name(first)
+
+    def segments(self) -> list[int]:
+        """First seqs, in order. Files of other names are not ours and are left alone."""
+        try:
+            names = self.disk.names(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
+        firsts = sorted(first for first in map(first_of, names) if first is not None)
+        if not firsts:
+            raise CorruptLog("a chat without a segment", chat=self.chat, path=self.path)
+        return firsts
+
+    @contextmanager
+    def opened(self, first: int) -> Iterator[int]:
+        """A segment's descriptor; whatever goes wrong while it is open is told with chat and path."""
+        fd = self.disk.open_read(self.segment(first))
+        try:
+            yield fd
+        except ChatfoldError as error:
+            error.chat, error.path = self.chat, self.segment(first)
+            raise
+        finally:
+            self.disk.close(fd)
+
+    def start(self, first: int, fd: int) -> Position:
+        """The place after the header. Checks that the file is the one its name says."""
+        line, newline, _ = read_at(self.disk, fd, 0, 512).partition(b"\n")
+        head = read_header(line if newline else b"")
+        if head.seq + 1 != first:
+            raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
+        return Position(head.seq, head.sum.encode(), len(line) + 1)
+
+    # --- the end of the log ----------------------------------------------------------------------------
+
+    def tail(self) -> Place:
+        """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
+        witness = None
+        tail = self._tail
+        if tail is None:
+            witness = read_witness(self.disk, self.path)  # before the files: it may lag behind, never lead
+            tail = self._near_the_end(witness)
+        try:
+            tail = self._advance(tail)
+            while tail.at.seq >= tail.first and self._exists(tail.at.seq + 1):
+                tail = self._advance(self._enter(tail.at.seq + 1, tail.at.link))
+        except FileNotFoundError:
+            self.forget()
+            raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
+        if witness is not None and witness.seq > tail.at.seq:
+            raise self._corrupt(
+                tail.first, tail.at, f"seq {witness.seq} was durable and is not there any more"
+            )
+        self._tail = tail
+        return tail
+
+    def _near_the_end(self, witness: Witness | None) -> Place:
+        tail = self._enter(self.segments()[-1])
+        if witness is None or witness.segment != tail.first:
+            return tail
+        # The witness is believed only if the line that ends there is the very line it names.
+        with self.opened(tail.first) as fd:
+            room = min(witness.end, MAX_LINE)
+            lines = read_at(self.disk, fd, witness.end - room, room).split(b"\n")
+        line = lines[-2] if len(lines) > 1 and not lines[-1] else b""
+        if not line.startswith(ENTRY) or not verifies(line):
+            return tail
+        if (seq_of(line), link_of(line)) != (witness.seq, witness.link.encode()):
+            return tail
+        return Place(tail.first, witness.position, tail.inode)
+
+    def _exists(self, first: int) -> bool:
+        try:
+            self.disk.stat(self.segment(first))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _enter(self, first: int, link: bytes | None = None) -> Place:
+        with self.opened(first) as fd:
+            at = self.start(first, fd)
+            if link is not None and at.link != link:
+                raise CorruptLog("the segment does not follow the one before it", offset=0, seq=first)
+            return Place(first, at, self.disk.fstat(fd).st_ino)
+
+    def _advance(self, tail: Place) -> Place:
+        with self.opened(tail.first) as fd:
+            status = self.disk.fstat(fd)
+            if status.st_ino != tail.inode or status.st_size < tail.at.offset:
+                self.forget()  # redacted or repaired under us: lines stand elsewhere now
+                tail = Place(tail.first, self.start(tail.first, fd), status.st_ino)
+            at, stop = tail.at, Stop.MORE
+            while stop is Stop.MORE:
+                page = read_page(self.disk, fd, at, BIG_PAGE)
+                if page.stop is Stop.BAD:
+                    page = read_page(self.disk, fd, at, BIG_PAGE)  # a writer may just have rolled back
+                self.offsets.note(tail.first, status.st_ino, at.seq + 1, at.offset, page.lines)
+                at, stop = page.at, page.stop
+            if stop is Stop.BAD:
+                self._judge(tail.first, fd, at)
+        return Place(tail.first, at, status.st_ino, stop is Stop.SEALED)
+
+    def _judge(self, first: int, fd: int, at: Position) -> None:
+        """Returns if what follows ``at`` is torn, raises if it is damaged: see ``recovery``."""
+        rest = read_at(self.disk, fd, at.offset, self.disk.fstat(fd).st_size - at.offset)
+        witness = read_witness(self.disk, self.path)
+        durable = max(durable_in(rest, _FINAL), self.segments()[-1] - 1, witness.seq if witness else 0)
+        if durable > at.seq:
+            raise self._corrupt(first, at, "bytes that were durable do not verify")
+
+    def _corrupt(self, first: int, at: Position, message: str) -> CorruptLog:
+        return CorruptLog(message, chat=self.chat, path=self.segment(first), offset=at.offset, seq=at.seq + 1)
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[list[bytes]]:
+        """The lines ``first`` … ``last`` as they were written, in order. The first page is small."""
+        end = self.tail().at.seq
+        last = end if last is None else min(last, end)
+        while first <= last:
+            place = self._seek(first)
+            while place.at.seq < last:
+                page = self._page(place, size)
+                if page is None:
+                    break  # the segment was swapped under us: look for the place again
+                size = BIG_PAGE
+                lines = page.lines[max(0, first - place.at.seq - 1) : last - place.at.seq]
+                first = max(first, page.at.seq + 1)
+                if lines:
+                    yield lines
+                place = Place(place.first, page.at, place.inode)
+                if page.stop is not Stop.MORE and page.at.seq < last:
+                    place = self._next_segment(page)
+
+    def _page(self, place: Place, size: int) -> Page | None:
+        with self.opened(place.first) as fd:
+            inode = self.disk.fstat(fd).st_ino
+            if inode != place.inode:
+                return None
+            at = place.at
+            page = read_page(self.disk, fd, at, size)
+            self.offsets.note(place.first, inode, at.seq + 1, at.offset, page.lines)
+            if page.stop is Stop.BAD and not page.lines:
+                raise CorruptLog("a line does not verify", offset=at.offset, seq=at.seq + 1)
+            return page
+
+    def _next_segment(self, page: Page) -> Place:
+        first = page.at.seq + 1
+        if not self._exists(first):
+            raise self._corrupt(
+                first, Position(first - 1, None, 0), "a segment is missing, or the one before it is cut"
+            )
+        return self._enter(first, page.at.link)
+
+    def pages_back(self, last: int | None = None) -> Iterator[list[bytes]]:
+        """The lines up to ``last``, last page first, each page in order."""
+        tail = self.tail()
+        firsts = self.segments()
+        if last is None or last >= tail.at.seq:
+            segment, end = tail.first, tail.at.offset
+        else:
+            segment, end = self.find(last + 1)
+            if segment > last:
+                segment, end = firsts[firsts.index(segment) - 1], 0
+        newer: bytes | None = None
+        for first in reversed(firsts[: firsts.index(segment) + 1]):
+            with self.opened(first) as fd:
+                at = self.start(first, fd)
+                end = end or self.disk.fstat(fd).st_size
+                for lines in lines_back(self.disk, fd, at.offset, end):
+                    if lines and lines[-1].startswith(SEAL):
+                        lines.pop()
+                    if lines and (not verifies(lines[0]) or (newer and link_of(lines[-1]) != newer)):
+                        raise CorruptLog("a line does not verify", seq=first)
+                    newer = None
+                    if lines:
+                        yield lines
+                newer, end = at.link, 0
+
+    def line(self, seq: int) -> bytes:
+        """One line as it was written."""
+        first, start = self.find(seq)
+        with self.opened(first) as fd:
+            size = PAGE
+            while True:
+                data = read_at(self.disk, fd, start, size)
+                cut = data.find(b"\n")
+                if cut >= 0 or len(data) < size or size > MAX_LINE:
+                    break
+                size = 2 * MAX_LINE
+            line = data[: max(cut, 0)]
+            if not verifies(line) or seq_of(line) != seq:
+                raise CorruptLog("a line does not verify", offset=start, seq=seq)
+            return line
+
+    def blob(self, digest: str) -> bytes:
+        return read_blob(self.disk, self.path, digest)
+
+    def whole(self, line: bytes) -> bytes:
+        """The line with everything it keeps elsewhere put back."""
+        try:
+            return resolve(line, self.line, self.blob)
+        except ChatfoldError as error:
+            error.chat, error.seq = self.chat, seq_of(line)
+            raise
+
+    # --- finding a line ----------------------------------------------------------------------------------
+
+    def find(self, seq: int) -> tuple[int, int]:
+        """(segment, byte) at which the line starts."""
+        while True:
+            place = self._seek(seq)
+            at = place.at
+            while at.seq + 1 < seq:
+                page = self._page(Place(place.first, at, place.inode), PAGE)
+                if page is None:
+                    break
+                if not page.lines:
+                    raise self._corrupt(place.first, at, "the segment ends too early")
+                skip = page.lines[: seq - at.seq - 1]
+                at = Position(at.seq + len(skip), None, at.offset + len(skip) + sum(map(len, skip)))
+            else:
+                return place.first, at.offset
+
+    def _seek(self, seq: int) -> Place:
+        """A place at or before the line; near it, if the segment's index is known."""
+        tail = self._tail or self.tail()
+        first = tail.first
+        if seq < first:
+            firsts = self.segments()
+            first = firsts[max(0, bisect_right(firsts, seq) - 1)]
+        with self.opened(first) as fd:
+            inode = self.disk.fstat(fd).st_ino
+            near = self.offsets.nearest(first, inode, seq)
+            if near is None and first != tail.first:
+                self.index(first)
+                near = self.offsets.nearest(first, inode, seq)
+            if near is not None:
+                if read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
+                    return Place(first, Position(near[0] - 1, None, near[1]), inode)
+                self.offsets.drop(first)  # it led to another line than it says
+            return Place(first, self.start(first, fd), inode)
+
+    def index(self, first: int) -> None:
+        """Makes the index of a full segment that has none."""
+        stop = Stop.MORE
+        self.offsets.drop(first)
+        with self.opened(first) as fd:
+            at, inode = self.start(first, fd), self.disk.fstat(fd).st_ino
+            while stop is Stop.MORE:
+                page = read_page(self.disk, fd, at, BIG_PAGE)
+                self.offsets.note(first, inode, at.seq + 1, at.offset, page.lines)
+                at, stop = page.at, page.stop
+        if stop is not Stop.BAD:
+            self.offsets.keep(first)

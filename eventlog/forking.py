@@ -1,0 +1,97 @@
+"""Fork: a complete chat in its own folder, at a cost that does not grow with the history's bytes.
+
+Full segments are shared by hard link, the one the fork point is in is copied up to there, caches that still hold
+come along. The first own line says ``forked`` and is chained on the parent's last one.
+"""
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+from eventlog.blobs import BLOBS, blob_names
+from eventlog.clock import Clock
+from eventlog.disk import Disk, publish, read_at
+from eventlog.errors import ChatExists, Conflict
+from eventlog.events import Entry, Head
+from eventlog.folder import Folder
+from eventlog.layout import add_segment, chat_path, move_in, new_folder
+from eventlog.line import Draft, build, header, link_of
+from eventlog.offsets import CACHE
+from eventlog.segment import segment_name
+
+
+def fork_chat(parent: Folder, root: Path, new: str, at: int, first: Draft, clock: Clock) -> Entry:
+    """The caller holds the parent's lock: nothing is redacted or deleted meanwhile."""
+    disk = parent.disk
+    path = chat_path(root, new)
+    tail = parent.tail()
+    if not 0 < at <= tail.at.seq:
+        raise Conflict(at, tail.at.seq, chat=parent.chat)
+    link = link_of(parent.line(at)).decode()
+    entry = Entry(at + 1, clock(), first.event, synced=at, prev=link)
+    line = build(entry, first.raw)
+    mine = Head(at + 1, line[-18:-2].decode())
+    with new_folder(disk, path, new) as temporary:
+        shared, partial = _split(parent, at)
+        for segment in shared:
+            _share(disk, parent.segment(segment), temporary / segment_name(segment))
+        if partial is None:
+            add_segment(disk, temporary, at + 1, [header(Head(at, link)), line], mine)
+        else:
+            add_segment(disk, temporary, partial[0], [_copy(parent, *partial)[:-1], line], mine)
+        _bring_blobs(disk, parent.path, temporary)
+        _bring_caches(disk, parent.path, temporary, shared, at)
+        if not move_in(disk, temporary, path):
+            raise ChatExists("there is a chat of this key already", chat=new, path=path)
+    return Entry(at + 1, entry.ts, first.event, synced=at, prev=link, sum=mine.sum)
+
+
+def _split(parent: Folder, at: int) -> tuple[list[int], tuple[int, int] | None]:
+    """(segments to share whole, (the segment to copy, how many of its bytes))"""
+    firsts = [first for first in parent.segments() if first <= at]
+    following = [*parent.segments(), None][len(firsts)]
+    if following == at + 1:
+        return firsts, None
+    tail = parent.tail()
+    end = tail.at.offset if at == tail.at.seq else parent.find(at + 1)[1]
+    return firsts[:-1], (firsts[-1], end)
+
+
+def _copy(parent: Folder, first: int, size: int) -> bytes:
+    with parent.opened(first) as fd:
+        return read_at(parent.disk, fd, 0, size)
+
+
+def _share(disk: Disk, old: Path, new: Path) -> None:
+    try:
+        disk.link(old, new)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+            raise
+        fd = disk.open_read(old)  # a file system without hard links
+        try:
+            publish(disk, new, read_at(disk, fd, 0, disk.fstat(fd).st_size))
+        finally:
+            disk.close(fd)
+
+
+def _bring_blobs(disk: Disk, old: Path, new: Path) -> None:
+    names = blob_names(disk, old)
+    if names:
+        disk.make_folder(new / BLOBS)
+        for name in names:
+            _share(disk, old / BLOBS / name, new / BLOBS / name)
+        disk.sync_folder(new / BLOBS)
+
+
+def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) -> None:
+    with suppress(OSError):  # caches: what is missing is made again
+        disk.make_folder(new / CACHE)
+        for first in shared:
+            name = f"{first:016d}.offsets"
+            with suppress(FileNotFoundError):
+                disk.link(old / CACHE / name, new / CACHE / name)
+        disk.make_folder(new / CACHE / "lookups")
+        for name in disk.names(old / CACHE / "lookups"):
+            if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:
+                disk.link(old / CACHE / "lookups" / name, new / CACHE / "lookups" / name)

@@ -1,0 +1,129 @@
+"""Which folders a store has, and how a chat's folder comes and goes whole.
+
+    <root>/chats/<name>/           a chat: see docs/format.md
+    <root>/chats/.new-<random>/    a chat that is being made, its lock held by whoever makes it
+    <root>/trash/<random>/         a chat that was deleted, until its files are gone
+
+A folder appears and disappears by one rename, made durable by a sync of its parent. What a crash leaves in
+``.new-`` and ``trash`` is swept by the next writer that opens the store.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from eventlog.disk import Disk, publish, read_file, remove_tree
+from eventlog.events import Head
+from eventlog.names import KEY_FILE, folder_name, is_hashed
+from eventlog.segment import Position, segment_name
+from eventlog.values import escape_text, unescape
+from eventlog.witness import HEAD_FILE, witness_bytes
+
+CHATS = "chats"
+TRASH = "trash"
+LOCK_FILE = "lock"
+ASIDE = "aside"
+_NEW = ".new-"
+
+
+def make_root(disk: Disk, root: Path) -> None:
+    missing = [path for path in (root, *root.parents) if not path.exists()]
+    for path in reversed(missing):
+        with suppress(FileExistsError):
+            disk.make_folder(path)
+            disk.sync_folder(path.parent)
+    for name in (CHATS, TRASH):
+        with suppress(FileExistsError):
+            disk.make_folder(root / name)
+            disk.sync_folder(root)
+
+
+def chat_path(root: Path, key: str) -> Path:
+    return root / CHATS / folder_name(key)
+
+
+@contextmanager
+def new_folder(disk: Disk, path: Path, key: str) -> Iterator[Path]:
+    """A folder to fill for the chat ``key``, then to ``move_in`` as ``path``. Removed if that did not happen."""
+    temporary = path.parent / f"{_NEW}{os.urandom(8).hex()}"
+    disk.make_folder(temporary)
+    lock = -1
+    try:
+        lock = disk.open_update(temporary / LOCK_FILE)
+        disk.lock(lock)
+        if is_hashed(path.name):
+            publish(disk, temporary / KEY_FILE, msgspec.json.encode(escape_text(key)))
+        yield temporary
+    finally:
+        with suppress(FileNotFoundError):
+            remove_tree(disk, temporary)
+        if lock >= 0:
+            disk.close(lock)
+
+
+def read_key(disk: Disk, folder: Path) -> str | None:
+    """The key kept in a folder whose name is too short for it."""
+    try:
+        key = unescape(msgspec.json.decode(read_file(disk, folder / KEY_FILE), type=str))
+    except (OSError, msgspec.DecodeError):
+        return None
+    return key if isinstance(key, str) and folder_name(key) == folder.name else None
+
+
+def add_segment(disk: Disk, temporary: Path, first: int, lines: list[bytes], head: Head) -> None:
+    """The open segment of a folder that is being made. Everything in it is durable before the chat appears."""
+    data = b"\n".join([*lines, b""])
+    publish(disk, temporary / segment_name(first), data)
+    at = Position(head.seq, head.sum.encode(), len(data))
+    publish(disk, temporary / HEAD_FILE, witness_bytes(first, at), durable=False)
+
+
+def move_in(disk: Disk, temporary: Path, path: Path) -> bool:
+    """False if there is a chat already."""
+    disk.sync_folder(temporary)
+    try:
+        disk.rename(temporary, path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    disk.sync_folder(path.parent)
+    return True
+
+
+def move_out(disk: Disk, root: Path, path: Path) -> None:
+    """Deletes a chat, atomically and durably. The caller holds its lock."""
+    trash = root / TRASH / os.urandom(8).hex()
+    disk.rename(path, trash)
+    disk.sync_folder(path.parent)  # both, or a power cut brings it back
+    disk.sync_folder(trash.parent)
+    remove_tree(disk, trash)
+    disk.sync_folder(trash.parent)
+
+
+def sweep(disk: Disk, root: Path) -> None:
+    """Removes what crashes left. A folder that is still being made is locked, and left alone."""
+    leftovers = [root / TRASH / name for name in disk.names(root / TRASH)]
+    leftovers += [root / CHATS / name for name in disk.names(root / CHATS) if name.startswith(_NEW)]
+    for path in leftovers:
+        with suppress(OSError):
+            lock = disk.open_update(path / LOCK_FILE)
+            try:
+                if disk.try_lock(lock):
+                    remove_tree(disk, path)
+            finally:
+                disk.close(lock)
+
+
+def set_aside(disk: Disk, folder: Path, name: str, data: bytes) -> Path:
+    """Keeps bytes that are about to be removed from the log."""
+    with suppress(FileExistsError):
+        disk.make_folder(folder / ASIDE)
+        disk.sync_folder(folder)
+    path = folder / ASIDE / f"{name}-{os.urandom(4).hex()}"
+    publish(disk, path, data)
+    return path

@@ -1,0 +1,305 @@
+"""Entry <-> line: the grammar of ``docs/format.md``, without I/O.
+
+A line is ``H,"sum":"<16 hex>"}``, where sum = xxh3_64 of the bytes H, and H ends in ``"prev":"<16 hex>"``.
+Both have fixed width, so a line is checked by slicing, before anything is decoded. Lines are passed around
+without their newline.
+"""
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from eventlog.errors import CorruptLog, InvalidEvent, NewerFormat
+from eventlog.events import Entry, Event, Head, Unknown
+from eventlog.values import ESC, Elsewhere, check, escape, escape_text, long_strings, to_builtins, unescape
+
+FORMAT = 1
+MAX_LINE = 1 << 20
+NO_SUM = b"0" * 16
+ENTRY, HEADER, SEAL = b'{"seq":', b'{"chatfold":', b'{"seal":'
+
+_SUM = 26  # ,"sum":"<16 hex>"}
+_PREV = slice(-_SUM - 17, -_SUM - 1)
+_MAX_EVENT = MAX_LINE - 8192  # leaves room for the rest of the line, a run and an id included
+_ESC = ord(ESC)
+
+_encode = msgspec.json.Encoder().encode
+_decode_entry = msgspec.json.Decoder(Entry).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+# --- framing ---------------------------------------------------------------------------------------------
+
+
+def seal_up(body: bytes) -> bytes:
+    """H -> the line."""
+    return b'%b,"sum":"%b"}' % (body, xxh3_64_hexdigest(body).encode())
+
+
+def verifies(line: bytes) -> bool:
+    """Is this line, alone, what was written?"""
+    return line[-_SUM:] == f',"sum":"{xxh3_64_hexdigest(line[:-_SUM])}"}}'.encode() and line[:2] == b'{"'
+
+
+def prev_of(line: bytes) -> bytes:
+    return line[_PREV]
+
+
+def seq_of(line: bytes) -> int:
+    return int(line[len(ENTRY) : line.index(b",")])
+
+
+_MARKS = re.compile(rb'(?:,"batch":"(\d+)/(\d+)")?(?:,"synced":(\d+))?(?:,"was":"([0-9a-f]{16})")?')
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """What stands between the event and ``prev``."""
+
+    index: int  # of the batch, from 1
+    size: int  # of the batch
+    synced: int | None
+    was: bytes | None
+
+
+def marks(line: bytes) -> Marks:
+    # The event ends in a brace and the marks have none, so nothing inside an event can be taken for them.
+    end = len(line) - 2 * _SUM  # ,"prev":"<16 hex>" is as wide as the sum, less its brace, plus its comma
+    found = _MARKS.fullmatch(line, line.rfind(b"}", 0, end) + 1, end)
+    if found is None:
+        raise CorruptLog("a line without prev and sum")
+    index, size, synced, was = found.groups()
+    return Marks(int(index or 1), int(size or 1), int(synced) if synced else None, was)
+
+
+def link_of(line: bytes) -> bytes:
+    """What the next line's prev says: this line's sum or, on a tombstone, the sum that stood here first."""
+    return marks(line).was or line[-18:-2]
+
+
+def follows(line: bytes, link: bytes, before: bytes | None) -> bool:
+    """Does ``line`` come right after the line ``before``, whose sum is ``link``?"""
+    return line[_PREV] == link or (before is not None and line[_PREV] == marks(before).was)
+
+
+# --- entries ---------------------------------------------------------------------------------------------
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """An event ready to be numbered: its JSON, and what of it may be written elsewhere."""
+
+    event: Event
+    raw: bytes
+    texts: tuple[str, ...] = ()  # its long strings, as they stand in ``raw``
+    blobs: tuple[tuple[str, bytes], ...] = ()  # (sha256, content) that must be kept before the line
+
+
+def draft(event: Event) -> Draft:
+    """Checks and encodes. Raises InvalidEvent for what could not be read back exactly."""
+    if type(event) is Unknown:
+        return _draft_unknown(event)
+    texts: list[str] = []
+    odd = check(event, texts)
+    try:
+        raw = _encode(event) if not odd else b""
+    except UnicodeEncodeError:  # a lone surrogate somewhere
+        raw = b""
+    except ValueError as error:  # an integer of more digits than Python converts
+        raise InvalidEvent(f"{type(event).__name__}: {error}") from None
+    if raw and _ESC not in raw and len(raw) <= _MAX_EVENT:
+        return Draft(event, raw, tuple(texts))
+    return _draft_escaped(event)
+
+
+def _draft_escaped(event: Event) -> Draft:
+    plain = to_builtins(event)
+    for limit in (MAX_LINE, 1 << 16, 1 << 10):  # as few strings as possible leave the line, the largest first
+        blobs: dict[str, bytes] = {}
+        value = escape(plain, _offload(limit, blobs))
+        raw = _encode(value)
+        if len(raw) <= _MAX_EVENT:
+            return Draft(event, raw, tuple(long_strings(value)), tuple(blobs.items()))
+    raise InvalidEvent(f"{type(event).__name__}: larger than {MAX_LINE} bytes even without its long texts")
+
+
+def _offload(limit: int, blobs: dict[str, bytes]) -> Elsewhere:
+    def offload(kind: str, content: str | bytes) -> str | None:
+        if len(content) * 4 < limit:
+            return None
+        data = content.encode() if isinstance(content, str) else content
+        if len(data) < limit:
+            return None
+        digest = sha256(data).hexdigest()
+        blobs[digest] = data
+        return f"{ESC}{kind}:{digest}"
+
+    return offload
+
+
+def _draft_unknown(event: Unknown) -> Draft:
+    """An event of a newer version, passed on byte for byte: it must be one whole object of its type."""
+    try:
+        value = _decode_any(event.raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidEvent(f"Unknown {event.name!r}: {error}") from None
+    if not isinstance(value, dict) or value.get("type") != event.name or b"\n" in event.raw:
+        raise InvalidEvent(f"Unknown {event.name!r}: raw must be one object on one line with this type")
+    if len(event.raw) > _MAX_EVENT or _ELSEWHERE.search(event.raw):
+        raise InvalidEvent(f"Unknown {event.name!r}: too large for a line, or refers to another one")
+    return Draft(event, event.raw)
+
+
+def build(entry: Entry, raw: bytes) -> bytes:
+    """The line of ``entry``, whose event is ``raw``; ``entry.sum`` is not looked at."""
+    body = b'{"seq":%d,"ts":%d' % (entry.seq, entry.ts)
+    if entry.run is not None:
+        body += b',"run":' + _encode(escape_text(entry.run))
+    if entry.id is not None:
+        body += b',"id":' + _encode(escape_text(entry.id))
+    rest = b""
+    if entry.batch is not None:
+        rest += b',"batch":"%b"' % entry.batch.encode()
+    if entry.synced is not None:
+        rest += b',"synced":%d' % entry.synced
+    if entry.was is not None:
+        rest += b',"was":"%b"' % entry.was.encode()
+    return seal_up(b'%b,"event":%b%b,"prev":"%b"' % (body, raw, rest, entry.prev.encode()))
+
+
+class _Envelope(msgspec.Struct):
+    seq: int
+    ts: int
+    event: msgspec.Raw
+    run: str | None = None
+    id: str | None = None
+    batch: str | None = None
+    synced: int | None = None
+    was: str | None = None
+    prev: str = ""
+    sum: str = ""
+
+
+class _Tag(msgspec.Struct):
+    type: str
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_tag = msgspec.json.Decoder(_Tag).decode
+
+
+def decode(line: bytes) -> Entry:
+    """The entry of a verified, resolved line. An event we cannot read becomes ``Unknown``."""
+    try:
+        if _ESC not in line:
+            return _decode_entry(line)
+        return msgspec.convert(unescape(_decode_any(line)), Entry)
+    except msgspec.ValidationError:
+        pass  # a type, or a shape of a type, that we do not know
+    except msgspec.DecodeError as error:
+        raise CorruptLog(f"a line that verifies is not JSON: {error}") from None
+    try:
+        envelope = _decode_envelope(line)
+        event = Unknown(_decode_tag(envelope.event).type, bytes(envelope.event))
+    except msgspec.DecodeError as error:
+        raise CorruptLog(f"a line that verifies is not an entry: {error}") from None
+    fields = {
+        name: unescape(getattr(envelope, name)) for name in _Envelope.__struct_fields__ if name != "event"
+    }
+    return Entry(event=event, **fields)
+
+
+def decode_loosely(line: bytes) -> dict[str, Any]:
+    """The fields of a line as JSON has them, odd values still escaped."""
+    fields: dict[str, Any] = _decode_any(line)
+    return fields
+
+
+def event_bytes(line: bytes) -> bytes:
+    """The event of a resolved line, byte for byte."""
+    return bytes(_decode_envelope(line).event)
+
+
+# --- what a line keeps elsewhere -------------------------------------------------------------------------
+
+_ELSEWHERE = re.compile(rb'"\x7f(?:(ref):(\d+):(\d+):(\d+)|(text|data):([0-9a-f]{64}))"')
+
+
+def reference(seq: int, line: bytes, text: str) -> tuple[bytes, bytes] | None:
+    """(the JSON string ``text``, what may stand for it) if ``line``, of seq ``seq``, holds it byte for byte.
+
+    The comparison is the point: fingerprints only propose a line. xxh3 collides at will, and a hit taken on
+    trust would let a tool's output forge another's.
+    """
+    literal = _encode(text)
+    at = line.find(literal)
+    if at < 0:
+        return None
+    return literal, b'"%b"' % f"{ESC}ref:{seq}:{at}:{len(literal)}".encode()
+
+
+def resolve(
+    line: bytes, line_of: Callable[[int], bytes], blob_of: Callable[[str], bytes] | None = None
+) -> bytes:
+    """The line with everything it keeps elsewhere put back (blobs only if ``blob_of`` is given).
+
+    The result reads as it was appended; its sum is that of the line as it was written.
+    """
+
+    def put_back(match: re.Match[bytes]) -> bytes:
+        is_ref, seq, at, size, kind, digest = match.groups()
+        if is_ref:
+            return line_of(int(seq))[int(at) : int(at) + int(size)]
+        if blob_of is None:
+            return match[0]
+        content = blob_of(digest.decode())
+        return _encode(content.decode() if kind == b"text" else escape(content, lambda *_: None))
+
+    # A DEL of the user's is escaped and a quote of the user's has a backslash: no text can look like these.
+    return _ELSEWHERE.sub(put_back, line) if _ESC in line else line
+
+
+def references(line: bytes) -> tuple[set[int], set[str]]:
+    """(seqs, blobs) this line needs to be whole."""
+    found = _ELSEWHERE.findall(line) if _ESC in line else []
+    return {int(f[1]) for f in found if f[0]}, {f[5].decode() for f in found if f[4]}
+
+
+# --- header and seal -------------------------------------------------------------------------------------
+
+
+def header(head: Head) -> bytes:
+    """The first line of a segment that goes on after ``head``. ``reader``: the oldest format that can read it."""
+    return seal_up(
+        b'{"chatfold":%d,"reader":%d,"first":%d,"prev":"%b"'
+        % (FORMAT, FORMAT, head.seq + 1, head.sum.encode())
+    )
+
+
+def read_header(line: bytes) -> Head:
+    """The head a segment goes on after. NewerFormat if it is not for us; CorruptLog if it is no header."""
+    if not verifies(line) or not line.startswith(HEADER):
+        raise CorruptLog("the first line is not a segment header", offset=0)
+    fields: dict[str, Any] = _decode_any(line)
+    if fields.get("reader", FORMAT + 1) > FORMAT:
+        raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
+    return Head(fields["first"] - 1, fields["prev"])
+
+
+def seal(count: int, size: int, digest: str, prev: bytes) -> bytes:
+    """The last line of a full segment: its entries, its bytes before this line, and their sha256."""
+    return seal_up(
+        b'{"seal":{"count":%d,"bytes":%d,"sha256":"%b"},"prev":"%b"' % (count, size, digest.encode(), prev)
+    )
+
+
+class Seal(msgspec.Struct, frozen=True):
+    count: int
+    bytes: int
+    sha256: str
+
+
+def read_seal(line: bytes) -> Seal:
+    return msgspec.convert(_decode_any(line)["seal"], Seal)

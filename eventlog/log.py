@@ -1,0 +1,105 @@
+"""Log: typed events on a storage. What was appended is what is read."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Self
+
+from eventlog.errors import ChatDeleted
+from eventlog.events import Entry, Event, Forked, Head, Redacted
+from eventlog.line import decode, draft
+from eventlog.numbering import Append
+from eventlog.storage import Durability, Storage
+
+
+class Log:
+    """``async with Log(FileStorage("./store")) as log``; closing closes the storage."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.storage.close()
+
+    async def append(
+        self,
+        chat: str,
+        *events: Event,
+        after: int | None = None,
+        id: str | None = None,  # noqa: A002 (the field's name on disk)
+        run: str | None = None,
+        durability: Durability | None = None,
+    ) -> list[Entry]:
+        """Appends the events as one batch: all become visible at once, or none ever.
+
+        ``after``: only if the log ends at this seq (0: a new chat), else ``Conflict``. ``id``: this very append
+        again returns the first one's entries; with other events it is ``IdConflict``. A cancelled append may
+        have happened: retry it with its id.
+        """
+        drafts = tuple(draft(event) for event in events)
+        return await self.storage.append(Append(chat, drafts, after, id, run), durability)
+
+    async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[Entry]:
+        """Entries ``first`` … ``last``, or to the end as it is when the reading starts."""
+        async for page in self.storage.read(chat, first, last):
+            for line in page:
+                yield decode(line)
+
+    async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[Entry]:
+        """Entries from ``last``, or the end, down to the first."""
+        async for page in self.storage.read_back(chat, last):
+            for line in reversed(page):
+                yield decode(line)
+
+    async def spans(self, chat: str, spans: Iterable[tuple[int, int]]) -> AsyncIterator[Entry]:
+        """The entries of each span (first, last), both included, one span after the other."""
+        for first, last in spans:
+            async for entry in self.read(chat, first, last):
+                yield entry
+
+    async def last(self, chat: str, count: int) -> list[Entry]:
+        """The last ``count`` entries, in order."""
+        entries: list[Entry] = []
+        async for page in self.storage.read_back(chat):
+            entries[:0] = [decode(line) for line in page[max(0, len(page) + len(entries) - count) :]]
+            if len(entries) >= count:
+                break
+        return entries
+
+    async def head(self, chat: str) -> Head:
+        """Where the log ends; ``Head()`` for a chat that is not there."""
+        return await self.storage.head(chat)
+
+    async def follow(self, chat: str, after: int = 0) -> AsyncIterator[Entry]:
+        """What was, then what comes, from any process. Ends only with an error or when it is closed."""
+        link: str | None = None
+        while True:
+            async for entry in self.read(chat, after + 1):
+                if link is not None and entry.prev != link:
+                    raise ChatDeleted("another chat of the same key took its place", chat=chat, seq=entry.seq)
+                after, link = entry.seq, entry.link
+                yield entry
+            await self.storage.grown(chat, after)
+
+    def chats(self) -> AsyncIterator[str]:
+        return self.storage.chats()
+
+    async def fork(self, chat: str, new: str, at: int | None = None) -> Entry:
+        """``new`` is ``chat`` up to seq ``at`` (default: its end), then goes its own way."""
+        point = (await self.head(chat)).seq if at is None else at
+        return await self.storage.fork(chat, new, point, draft(Forked(chat, point)))
+
+    async def redact(self, chat: str, *seqs: int, reason: str = "") -> dict[str, list[int]]:
+        """Erases payloads for good, here and wherever the same entries or texts are kept; says where that was."""
+        erased = await self.storage.redact(chat, seqs)
+        for key, where in erased.items():
+            await self.append(key, Redacted(tuple(where), reason))
+        return erased
+
+    async def delete(self, chat: str) -> None:
+        await self.storage.delete(chat)
+
+    async def flush(self) -> None:
+        """A barrier: everything appended before is durable."""
+        await self.storage.flush()

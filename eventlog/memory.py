@@ -1,0 +1,161 @@
+"""MemoryStorage: the reference that every other storage is held to, and the one for tests and scratch work."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import Self
+
+from eventlog.clock import Clock, now
+from eventlog.errors import ChatExists, Conflict, NoSuchChat
+from eventlog.events import Entry, Head
+from eventlog.line import Draft, link_of, references, resolve
+from eventlog.lookups import fingerprints_of
+from eventlog.names import folder_name
+from eventlog.numbering import Append, number
+from eventlog.storage import Durability
+from eventlog.tombstones import View, erasure, tombstone
+
+_PAGE = 64
+
+
+class _Chat:
+    """A chat's lines, and what ``number`` asks of them."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.blobs: dict[str, bytes] = {}
+        self.seqs: dict[int, list[int]] = {}
+        self.changed = asyncio.Event()
+
+    @property
+    def head(self) -> Head:
+        return Head(len(self.lines), link_of(self.lines[-1]).decode()) if self.lines else Head()
+
+    def find(self, fingerprint: int) -> Iterable[int]:
+        return tuple(self.seqs.get(fingerprint, ()))
+
+    def line(self, seq: int) -> bytes:
+        return self.lines[seq - 1]
+
+    def blob(self, digest: str) -> bytes:
+        return self.blobs[digest]
+
+    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
+        self.lines.append(line)
+        for fingerprint in fingerprints:
+            self.seqs.setdefault(fingerprint, []).append(seq)
+
+    def whole(self, line: bytes) -> bytes:
+        return resolve(line, self.line, self.blob)
+
+    def view(self) -> View:
+        def link(seq: int) -> bytes | None:
+            return link_of(self.lines[seq - 1]) if seq <= len(self.lines) else None
+
+        return View(
+            link, [(seq, refs) for seq, line in enumerate(self.lines, 1) if (refs := references(line)[0])]
+        )
+
+    def erase(self, seqs: list[int]) -> None:
+        gone = set(seqs)
+        self.seqs = {
+            key: kept for key, old in self.seqs.items() if (kept := [s for s in old if s not in gone])
+        }
+        for seq in seqs:
+            self.lines[seq - 1] = line = tombstone(self.lines[seq - 1])
+            for fingerprint in fingerprints_of(line):
+                self.seqs.setdefault(fingerprint, []).append(seq)
+        needed = set[str]().union(*(references(line)[1] for line in self.lines))
+        self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
+
+    def wake(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class MemoryStorage:
+    def __init__(self, *, clock: Clock = now) -> None:
+        self._chats: dict[str, _Chat] = {}
+        self._clock = clock
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:  # noqa: ARG002
+        folder_name(request.chat)  # the same keys are refused everywhere
+        chat = self._chats.get(request.chat) or _Chat()
+        for draft in request.drafts:
+            chat.blobs.update(draft.blobs)
+        numbered = number(request, chat.head, len(chat.lines), self._clock(), chat)
+        self._chats[request.chat] = chat
+        chat.wake()
+        return numbered.entries
+
+    async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
+        found = self._chats.get(chat) or _Chat()
+        lines = found.lines[max(0, first - 1) : last]
+        for index in range(0, len(lines), _PAGE):
+            yield [found.whole(line) for line in lines[index : index + _PAGE]]
+
+    async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[list[bytes]]:
+        found = self._chats.get(chat) or _Chat()
+        lines = found.lines[:last]
+        for end in range(len(lines), 0, -_PAGE):
+            yield [found.whole(line) for line in lines[max(0, end - _PAGE) : end]]
+
+    async def head(self, chat: str) -> Head:
+        found = self._chats.get(chat)
+        return found.head if found else Head()
+
+    async def grown(self, chat: str, after: int) -> None:
+        found = self._chats.get(chat)
+        if found is None:
+            await asyncio.sleep(0.01)
+        elif len(found.lines) <= after:
+            await found.changed.wait()
+
+    async def chats(self) -> AsyncIterator[str]:
+        for key in list(self._chats):
+            yield key
+
+    async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
+        folder_name(new)
+        parent = self._known(chat)
+        if new in self._chats:
+            raise ChatExists("there is a chat of this key already", chat=new)
+        if not 0 < at <= len(parent.lines):
+            raise Conflict(at, len(parent.lines), chat=chat)
+        child = _Chat()
+        child.blobs.update(parent.blobs)
+        for seq, line in enumerate(parent.lines[:at], 1):
+            child.add(seq, line, fingerprints_of(parent.whole(line)))
+        [entry] = number(Append(new, (first,)), child.head, at, self._clock(), child).entries
+        self._chats[new] = child
+        return entry
+
+    async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
+        target = self._known(chat)
+        if not all(0 < seq <= len(target.lines) for seq in seqs):
+            raise Conflict(max(seqs), len(target.lines), chat=chat)
+        erased = erasure(chat, seqs, {key: other.view() for key, other in self._chats.items()})
+        for key, same in erased.items():
+            self._chats[key].erase(same)
+        return erased
+
+    def _known(self, chat: str) -> _Chat:
+        found = self._chats.get(chat)
+        if found is None:
+            raise NoSuchChat("no such chat", chat=chat)
+        return found
+
+    async def delete(self, chat: str) -> None:
+        self._known(chat).wake()
+        del self._chats[chat]
+
+    async def flush(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,122 @@
+"""From drafts to lines: the one place where an entry gets its seq. Pure, and shared by every storage.
+
+A storage calls ``number`` while nobody else can append to the chat. The order of the checks is part of the
+contract: a retry by id succeeds even though the log has moved on, so the id is looked at before ``after``.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from eventlog.errors import Conflict, IdConflict, InvalidEvent
+from eventlog.events import Entry, Head
+from eventlog.line import Draft, build, decode, event_bytes, marks, reference, resolve
+
+MAX_NAME = 1024
+"""Characters in an id or a run."""
+
+
+class Append(msgspec.Struct, frozen=True):
+    """What a caller asks for: these drafts, all or none, as one batch."""
+
+    chat: str
+    drafts: tuple[Draft, ...]
+    after: int | None = None
+    id: str | None = None
+    run: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.drafts:
+            raise InvalidEvent("an append needs at least one event", chat=self.chat)
+        for name, value in (("id", self.id), ("run", self.run)):
+            if value is not None and not (type(value) is str and 0 < len(value) <= MAX_NAME):
+                raise InvalidEvent(f"{name} must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
+
+
+class History(Protocol):
+    """What numbering needs to know of the lines before, the ones just numbered included."""
+
+    def find(self, fingerprint: int) -> Iterable[int]:
+        """Seqs that may hold this fingerprint. May propose too many, never too few of an id's."""
+
+    def line(self, seq: int) -> bytes:
+        """The line as it was written."""
+
+    def blob(self, digest: str) -> bytes: ...
+
+    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None: ...
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    entries: list[Entry]
+    lines: list[bytes]  # to be written; empty if the id was known and ``entries`` are the first ones
+    head: Head
+
+
+def number(request: Append, head: Head, synced: int, now: int, history: History) -> Numbered:
+    if request.id is not None:
+        earlier = _earlier(request, request.id, history)
+        if earlier:
+            return Numbered(earlier, [], head)
+    if request.after is not None and request.after != head.seq:
+        raise Conflict(request.after, head.seq, chat=request.chat)
+    entries: list[Entry] = []
+    lines: list[bytes] = []
+    seq, link, size = head.seq, head.sum, len(request.drafts)
+    for index, draft in enumerate(request.drafts, 1):
+        seq += 1
+        fingerprints = [text_fingerprint(text) for text in draft.texts]
+        raw = _deduplicated(draft, fingerprints, history) if fingerprints else draft.raw
+        name = request.id if index == 1 else None
+        if name is not None:
+            fingerprints.append(id_fingerprint(name))
+        batch = f"{index}/{size}" if size > 1 else None
+        entry = Entry(
+            seq, now, draft.event, request.run, name, batch, synced if index == 1 else None, None, link
+        )
+        line = build(entry, raw)
+        link = line[-18:-2].decode()
+        msgspec.structs.force_setattr(entry, "sum", link)  # it is not out of our hands yet
+        history.add(seq, line, fingerprints)
+        entries.append(entry)
+        lines.append(line)
+    return Numbered(entries, lines, Head(seq, link))
+
+
+def text_fingerprint(text: str) -> int:
+    return xxh3_64_intdigest(text.encode())
+
+
+def id_fingerprint(name: str) -> int:
+    return xxh3_64_intdigest(b"id:" + name.encode("utf-8", "surrogatepass"))
+
+
+def _earlier(request: Append, name: str, history: History) -> list[Entry]:
+    """The entries this id was first used for; none if it is new."""
+    for seq in history.find(id_fingerprint(name)):
+        first = history.line(seq)
+        if decode(resolve(first, history.line, history.blob)).id != name:
+            continue
+        lines = [first, *(history.line(seq + i) for i in range(1, marks(first).size))]
+        # An erased entry cannot be compared any more; its id still stands for it.
+        erased = any(marks(line).was for line in lines)
+        if not erased and [event_bytes(resolve(line, history.line)) for line in lines] != [
+            d.raw for d in request.drafts
+        ]:
+            raise IdConflict(f"id {name!r} was used for other content", chat=request.chat, seq=seq)
+        return [decode(resolve(line, history.line, history.blob)) for line in lines]
+    return []
+
+
+def _deduplicated(draft: Draft, fingerprints: list[int], history: History) -> bytes:
+    """The event's JSON with every long string that an earlier line holds replaced by a reference to it."""
+    raw = draft.raw
+    for text, fingerprint in zip(draft.texts, fingerprints, strict=True):
+        for seq in history.find(fingerprint):
+            found = reference(seq, history.line(seq), text)
+            if found:
+                raw = raw.replace(*found)
+                break
+    return raw

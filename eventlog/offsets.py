@@ -1,0 +1,104 @@
+"""Where lines start, every sixteenth of them: reading by seq costs a seek, not a scan.
+
+Noted while a segment is read or written; for a full segment kept in ``cache/<first>.offsets``. A cache: an
+index that is missing, damaged, or leads to another line than it says is dropped and made again.
+"""
+
+from bisect import bisect_right
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from eventlog.disk import Disk, publish, read_file
+from eventlog.line import seal_up, verifies
+
+CACHE = "cache"
+_STRIDE = 16
+
+
+class Anchors(msgspec.Struct):
+    """Line ``seqs[i]`` starts at byte ``starts[i]``, in the file with this inode."""
+
+    inode: int
+    seqs: list[int]
+    starts: list[int]
+    end: int = 0  # everything before this byte is noted
+    gap: bool = False  # something in between was not
+
+
+class Offsets:
+    def __init__(self, folder: Path, disk: Disk, *, may_write: bool) -> None:
+        self._folder = folder
+        self._disk = disk
+        self._may_write = may_write
+        self._anchors: dict[int, Anchors] = {}
+
+    def forget(self) -> None:
+        self._anchors.clear()
+
+    def drop(self, first: int) -> None:
+        """What is known of this segment turned out wrong."""
+        self._anchors.pop(first, None)
+        if self._may_write:
+            with suppress(OSError):
+                self._disk.unlink(self._path(first))
+
+    def note(self, first: int, inode: int, seq: int, start: int, lines: list[bytes]) -> None:
+        """``lines``, the first of them ``seq``, stand at byte ``start``."""
+        anchors = self._anchors.get(first)
+        if anchors is None or anchors.inode != inode:
+            anchors = self._anchors[first] = Anchors(inode, [], [], start, gap=seq != first)
+        if start < anchors.end:
+            return
+        anchors.gap |= start > anchors.end
+        for index in range(0, len(lines), _STRIDE):
+            some = lines[index : index + _STRIDE]
+            anchors.seqs.append(seq + index)
+            anchors.starts.append(start)
+            start += len(some) + sum(map(len, some))
+        anchors.end = start
+
+    def nearest(self, first: int, inode: int, seq: int) -> tuple[int, int] | None:
+        """(seq, start) of the last line known at or before ``seq``."""
+        anchors = self._anchors.get(first) or self._load(first, inode)
+        if anchors is None or anchors.inode != inode:
+            return None
+        index = bisect_right(anchors.seqs, seq) - 1
+        return (anchors.seqs[index], anchors.starts[index]) if index >= 0 else None
+
+    def keep(self, first: int) -> bool:
+        """The segment is full: keeps its index, unless part of it was never seen."""
+        anchors = self._anchors.get(first)
+        if anchors is None or anchors.gap:
+            return False
+        if self._may_write:
+            body = msgspec.json.encode(
+                {"inode": anchors.inode, "seqs": anchors.seqs, "starts": anchors.starts}
+            )
+            with suppress(OSError):  # a cache that cannot be written is not needed
+                ensure_cache(self._disk, self._folder)
+                publish(self._disk, self._path(first), seal_up(body[:-1]), durable=False)
+        return True
+
+    def _path(self, first: int) -> Path:
+        return self._folder / CACHE / f"{first:016d}.offsets"
+
+    def _load(self, first: int, inode: int) -> Anchors | None:
+        try:
+            line = read_file(self._disk, self._path(first))
+        except OSError:
+            return None
+        if not verifies(line):
+            return None
+        with suppress(msgspec.DecodeError):
+            anchors = msgspec.json.decode(line, type=Anchors)
+            if anchors.inode == inode:
+                self._anchors[first] = anchors
+                return anchors
+        return None
+
+
+def ensure_cache(disk: Disk, folder: Path) -> None:
+    with suppress(FileExistsError):
+        disk.make_folder(folder / CACHE)

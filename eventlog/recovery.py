@@ -1,0 +1,46 @@
+"""Torn or damaged? The rule by which a log that does not verify to its end is told to be one or the other.
+
+Let v be the last seq of the valid prefix and W the highest seq that any witness calls durable: the ``head``
+file, ``synced`` in any valid line anywhere, a seal, the header of a later segment. A witness that is damaged or
+missing is ignored. W <= v: everything that was ever promised is in the prefix, the rest is what a crash left of
+unsynced writes: torn. Otherwise something durable is gone: damaged.
+
+Valid lines may follow the bad ones in a torn tail: after a power cut the pages of one unsynced write are on
+disk in any order. They were never promised, and the next writer sets them aside with the rest.
+"""
+
+import re
+from collections.abc import Iterator
+
+from eventlog.line import ENTRY, SEAL, marks, verifies
+
+_MARKS = re.compile(rb'(?P<start>\{"(?:seq|chatfold|seal)":)|,"sum":"[0-9a-f]{16}"\}')
+
+
+def durable_in(data: bytes, last_of_sealed: int) -> int:
+    """The highest seq that the valid lines in these bytes call durable. ``last_of_sealed``: what a seal vouches for."""
+    highest = 0
+    for line in valid_lines(data):
+        if line.startswith(SEAL):
+            highest = max(highest, last_of_sealed)
+        elif line.startswith(ENTRY):
+            highest = max(highest, marks(line).synced or 0)
+    return highest
+
+
+def valid_lines(data: bytes) -> Iterator[bytes]:
+    """Every line that verifies, wherever it stands: after NULs, spliced onto a torn one, two on one line.
+
+    A copy of a line inside a text has its quotes escaped, so that it cannot be taken for a line.
+    """
+    starts: list[int] = []
+    for mark in _MARKS.finditer(data):
+        if mark["start"]:
+            starts.append(mark.start())
+            del starts[:-8]  # an end belongs to one of the last starts; this bounds the work on hostile bytes
+            continue
+        for start in reversed(starts):
+            if verifies(data[start : mark.end()]):
+                yield data[start : mark.end()]
+                starts.clear()
+                break

@@ -1,0 +1,115 @@
+"""Erasure: the payload goes, the place stays.
+
+First every folder concerned gets a durable note of what is to be erased, then its segments are written anew, one
+atomic swap each. A kill in between leaves notes, and whoever opens such a chat for writing finishes the work;
+so an erasure that has begun always ends.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, suppress
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from eventlog.blobs import BLOBS, blob_names
+from eventlog.disk import Disk, publish, read_file
+from eventlog.errors import Conflict
+from eventlog.folder import Folder
+from eventlog.layout import ASIDE
+from eventlog.line import SEAL, link_of, references, seal
+from eventlog.lookups import Lookups, fingerprints_of
+from eventlog.offsets import CACHE
+from eventlog.tombstones import View, erasure, tombstone
+
+NOTE_FILE = "redacting"
+
+
+def redact_chats(
+    chat: str,
+    seqs: Collection[int],
+    family: dict[str, Folder],
+    locked: Callable[[str], AbstractContextManager[None]],
+) -> dict[str, list[int]]:
+    """Erases ``seqs`` of ``chat`` wherever the same entries or texts are in its ``family``."""
+    end = family[chat].tail().at.seq
+    if not all(0 < seq <= end for seq in seqs):
+        raise Conflict(max(seqs), end, chat=chat)
+    erased = erasure(chat, seqs, {key: _view(folder) for key, folder in family.items()})
+    for key, wanted in erased.items():
+        folder = family[key]
+        publish(folder.disk, folder.path / NOTE_FILE, msgspec.json.encode(wanted))
+    for key in erased:
+        with locked(key):
+            finish_redaction(family[key].path, key, family[key].disk)
+    return erased
+
+
+def finish_redaction(path: Path, chat: str, disk: Disk) -> None:
+    """Does what the note says, if there is one. The caller holds the lock."""
+    try:
+        wanted = set(msgspec.json.decode(read_file(disk, path / NOTE_FILE), type=list[int]))
+    except FileNotFoundError:
+        return
+    folder = Folder(path, chat, disk)
+    folder.tail()
+    firsts = folder.segments()
+    for first, following in zip(firsts, [*firsts[1:], 1 << 62], strict=True):
+        here = {seq for seq in wanted if first <= seq < following}
+        if here:
+            publish(disk, folder.segment(first), _without(folder, first, here))
+    folder.forget()
+    _drop_blobs(folder)
+    _drop_copies(folder, wanted)
+    disk.unlink(path / NOTE_FILE)
+    disk.sync_folder(path)
+
+
+def _view(folder: Folder) -> View:
+    end = folder.tail().at.seq
+    pointing: list[tuple[int, set[int]]] = []
+    seq = 0
+    for page in folder.pages():
+        for line in page:
+            seq += 1
+            targets = references(line)[0]
+            if targets:
+                pointing.append((seq, targets))
+    return View(lambda seq: link_of(folder.line(seq)) if seq <= end else None, pointing)
+
+
+def _without(folder: Folder, first: int, wanted: set[int]) -> bytes:
+    """The segment's new content. A seal is made anew, since it vouches for the bytes."""
+    lines = read_file(folder.disk, folder.segment(first)).split(b"\n")
+    sealed = lines[-2].startswith(SEAL)
+    for seq in wanted:
+        lines[1 + seq - first] = tombstone(lines[1 + seq - first])
+    if sealed:
+        body = b"\n".join(lines[:-2]) + b"\n"
+        line = seal(len(lines) - 3, len(body), sha256(body).hexdigest(), link_of(lines[-3]))
+        return body + line + b"\n"
+    return b"\n".join(lines)
+
+
+def _drop_blobs(folder: Folder) -> None:
+    names = set(blob_names(folder.disk, folder.path))
+    if names:
+        for page in folder.pages():
+            for line in page:
+                names -= references(line)[1]
+        for name in names:
+            folder.disk.unlink(folder.path / BLOBS / name)
+        folder.disk.sync_folder(folder.path / BLOBS)
+
+
+def _drop_copies(folder: Folder, wanted: set[int]) -> None:
+    """Caches and what was set aside may hold the same words."""
+    left = {seq: fingerprints_of(folder.line(seq)) for seq in wanted}
+    Lookups(folder.path, folder.disk, lambda _first: ()).erase(left)
+    for name in (ASIDE, CACHE):
+        with suppress(FileNotFoundError):
+            for inner in folder.disk.names(folder.path / name):
+                if inner != "lookups":
+                    with suppress(IsADirectoryError):
+                        folder.disk.unlink(folder.path / name / inner)
+            folder.disk.sync_folder(folder.path / name)

@@ -1,0 +1,53 @@
+"""What a storage is: a handful of methods that move verbatim lines.
+
+A chat keeps its bytes and its checksums wherever it lives, so everything above works on every storage, and
+one state machine in the tests holds each to ``MemoryStorage``, the reference. A storage for more than one
+machine fits the same methods: ``append`` is one statement with the expected head, built by ``number``.
+"""
+
+from collections.abc import AsyncIterator, Collection
+from typing import Literal, Protocol, TypeAlias
+
+from eventlog.events import Entry, Head
+from eventlog.line import Draft
+from eventlog.numbering import Append
+
+Durability: TypeAlias = Literal["full", "normal", "off"]
+"""full: on the medium before ``append`` returns. normal: within 250 ms. off: when the system likes.
+
+All three survive a killed process; only ``full`` survives a power cut right after the append.
+"""
+
+
+class Storage(Protocol):
+    async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:
+        """All or nothing. The same id again returns the first entries; see ``numbering`` for the errors.
+
+        Cancelling does not take an append back: its outcome is then unknown, and a retry with its id tells.
+        """
+
+    def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
+        """The lines from ``first`` to ``last`` or the end as of now, in pages, whole. A chat that is not there is empty."""
+
+    def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[list[bytes]]:
+        """The same from ``last`` or the end back to the start: last page first, each page in order."""
+
+    async def head(self, chat: str) -> Head: ...
+
+    async def grown(self, chat: str, after: int) -> None:
+        """Returns when there may be an entry after seq ``after``. May return too early, never too late."""
+
+    def chats(self) -> AsyncIterator[str]: ...
+
+    async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
+        """``new`` becomes a complete chat: ``chat`` up to seq ``at``, then ``first``. Neither hurts the other."""
+
+    async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
+        """Erases the payloads, also where they are referred to or were forked: what was erased, by chat."""
+
+    async def delete(self, chat: str) -> None: ...
+
+    async def flush(self) -> None:
+        """A barrier: everything appended before is durable."""
+
+    async def close(self) -> None: ...

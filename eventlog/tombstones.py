@@ -1,0 +1,64 @@
+"""A tombstone stands where a line was: same seq, same links, without the payload.
+
+Its own ``sum`` is that of its bytes; its ``was`` is the sum that stood here first, which is what the next line's
+``prev`` still says. So the chain verifies, and ``(seq, sum)`` of every later entry stays what it was.
+"""
+
+from collections.abc import Callable, Collection
+
+import msgspec
+from msgspec.structs import replace
+
+from eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
+from eventlog.line import build, decode, draft
+
+
+def tombstone(line: bytes) -> bytes:
+    """The line without its payload. Its id and its links stay. Erasing twice is erasing once."""
+    entry = decode(line)
+    event = scrub(entry.event)
+    raw = draft(event).raw
+    if b"ref:" in raw or b"text:" in raw:  # a name so long that it was kept elsewhere
+        event = Lost(PLACEHOLDER)
+        raw = draft(event).raw
+    return build(replace(entry, event=event, was=entry.link), raw)
+
+
+def lost(seq: int, prev: bytes, was: bytes | None, batch: str | None, note: str) -> bytes:
+    """In place of a line that no longer verifies."""
+    event: Event = Lost(note)
+    entry = Entry(seq, 0, event, batch=batch, was=was.decode() if was else None, prev=prev.decode())
+    return build(entry, draft(event).raw)
+
+
+class View(msgspec.Struct):
+    """What erasing needs to know of one chat."""
+
+    link: Callable[[int], bytes | None]  # of the entry at a seq; None if there is none
+    pointing: list[tuple[int, set[int]]]  # (seq, the earlier seqs it refers to), in order
+
+
+def erasure(chat: str, seqs: Collection[int], views: dict[str, View]) -> dict[str, list[int]]:
+    """Everything that must go with ``seqs`` of ``chat``: what holds the same text by a reference, either way,
+    and the same entries (same seq, same link) of its forks and of what it was forked from."""
+    erased = {(seq, views[chat].link(seq)) for seq in seqs}
+    plan: dict[str, set[int]] = {}
+    known = -1
+    while known != len(erased):
+        known = len(erased)
+        for key, view in views.items():
+            plan[key] = _spread({seq for seq, link in erased if view.link(seq) == link}, view.pointing)
+            erased |= {(seq, view.link(seq)) for seq in plan[key]}
+    return {key: sorted(wanted) for key, wanted in plan.items() if wanted}
+
+
+def _spread(wanted: set[int], pointing: list[tuple[int, set[int]]]) -> set[int]:
+    known = -1
+    while known != len(wanted):
+        known = len(wanted)
+        for seq, targets in pointing:
+            if seq in wanted:
+                wanted |= targets
+            elif targets & wanted:
+                wanted.add(seq)
+    return wanted

@@ -1,0 +1,239 @@
+"""What an event may hold, and how the odd values among it are written in JSON without loss.
+
+msgspec neither checks a struct when it is made nor minds what it encodes: NaN becomes ``null``, bytes become a
+string, a wrong type makes a line that cannot be read back. So ``check`` looks at every field first: exact JSON
+types, nesting of at most ``MAX_DEPTH``, nothing else. What JSON has no form for is written as a string with
+the escape character DEL (U+007F), which a plain string never contains, since DEL itself is escaped:
+
+    DEL hhhh            anywhere in a string: one code unit, a lone surrogate or DEL itself
+    DEL nan | inf | -inf         the whole string: that float
+    DEL b64:…                    the whole string: bytes
+    DEL text:<sha256> | data:<sha256>    the whole string: a text, or bytes, kept in ``blobs/``
+    DEL ref:<seq>:<at>:<size>            the whole string: the JSON string at those bytes of line <seq>
+"""
+
+import base64
+import math
+import re
+import typing
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Any, TypeAlias
+
+import msgspec
+
+from eventlog.errors import InvalidEvent
+from eventlog.events import Event, Struct, Unknown
+
+ESC = "\x7f"
+MAX_DEPTH = 128
+LONG = 1024
+"""Strings of at least this many bytes are worth a fingerprint."""
+
+_ODD = re.compile("[\x7f\ud800-\udfff]")
+_UNIT = re.compile("\x7f([0-9a-f]{4})")
+_FLOATS = {f"{ESC}nan": math.nan, f"{ESC}inf": math.inf, f"{ESC}-inf": -math.inf}
+_BYTES = f"{ESC}b64:"
+
+Check: TypeAlias = Callable[[Any, list[str]], bool]
+"""(value, long strings found so far) -> must it be escaped? Raises ``_Wrong`` for what cannot be stored."""
+
+
+Elsewhere: TypeAlias = Callable[[str, str | bytes], str | None]
+"""("text" or "data", content) -> the escaped string that stands for it, or None to leave it in the line."""
+
+
+class _Wrong(Exception):
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.path = ""
+
+
+def check(event: Event, long: list[str]) -> bool:
+    """True if ``escape`` is needed. Collects the event's long strings into ``long``."""
+    checks = _CHECKS.get(type(event))
+    if checks is None or type(event) is Unknown:
+        raise InvalidEvent(f"{type(event).__name__} is not an event of the vocabulary")
+    try:
+        return _struct(event, long)
+    except _Wrong as wrong:
+        raise InvalidEvent(f"{type(event).__name__}{wrong.path}: {wrong.message}") from None
+
+
+def escape(value: Any, elsewhere: Elsewhere) -> Any:
+    """The same value with everything JSON cannot hold, or ``elsewhere`` takes, written as escaped strings."""
+    match value:
+        case str():
+            plain = escape_text(value)
+            return elsewhere("text", plain) or plain
+        case dict():
+            return {escape_text(key): escape(item, elsewhere) for key, item in value.items()}
+        case list() | tuple():
+            return [escape(item, elsewhere) for item in value]
+        case float() if not math.isfinite(value):
+            return f"{ESC}nan" if math.isnan(value) else f"{ESC}{value}"
+        case bytes():
+            return elsewhere("data", value) or _BYTES + base64.b64encode(value).decode()
+    return value
+
+
+def escape_text(text: str) -> str:
+    return _ODD.sub(lambda m: f"{ESC}{ord(m[0]):04x}", text)
+
+
+def unescape(value: Any) -> Any:
+    match value:
+        case str() if ESC in value:
+            if value.startswith(_BYTES):
+                return base64.b64decode(value[len(_BYTES) :])
+            return _FLOATS.get(value) or _UNIT.sub(lambda m: chr(int(m[1], 16)), value)
+        case dict():
+            return {unescape(key): unescape(item) for key, item in value.items()}
+        case list():
+            return [unescape(item) for item in value]
+    return value
+
+
+def long_strings(value: Any) -> list[str]:
+    """The long strings of an escaped, builtin value."""
+    found: list[str] = []
+    _json(value, found)
+    return found
+
+
+# --- the checks, made once from the vocabulary's annotations ---------------------------------------------
+
+
+def _string(value: Any, long: list[str]) -> bool:
+    if type(value) is not str:
+        raise _wrong("str", value)
+    # A UTF-8 character has at most three bytes a code unit, so anything shorter cannot be long.
+    if len(value) * 3 >= LONG and (len(value) >= LONG or len(value.encode("utf-8", "surrogatepass")) >= LONG):
+        long.append(value)
+    return False
+
+
+def _exactly(kind: type) -> Check:
+    def exact(value: Any, _long: list[str]) -> bool:
+        if type(value) is not kind:
+            raise _wrong(kind.__name__, value)
+        return False
+
+    return exact
+
+
+def _one_of(names: tuple[str, ...]) -> Check:
+    allowed = frozenset(names)
+
+    def one_of(value: Any, _long: list[str]) -> bool:
+        if type(value) is not str or value not in allowed:
+            raise _wrong(" or ".join(map(repr, names)), value)
+        return False
+
+    return one_of
+
+
+def _tuple_of(item: Check) -> Check:
+    def tuple_of(value: Any, long: list[str]) -> bool:
+        if type(value) is not tuple:
+            raise _wrong("tuple", value)
+        odd = False
+        for index, element in enumerate(value):
+            try:
+                odd |= item(element, long)
+            except _Wrong as wrong:
+                wrong.path = f"[{index}]{wrong.path}"
+                raise
+        return odd
+
+    return tuple_of
+
+
+def _struct(value: Any, long: list[str]) -> bool:
+    fields = _CHECKS.get(type(value))
+    if fields is None:
+        raise _wrong("a part", value)
+    odd = False
+    for name, field in fields:
+        try:
+            odd |= field(getattr(value, name), long)
+        except _Wrong as wrong:
+            wrong.path = f".{name}{wrong.path}"
+            raise
+    return odd
+
+
+def _mapping(value: Any, long: list[str]) -> bool:
+    if type(value) is not dict:
+        raise _wrong("dict", value)
+    return bool(value) and _json(value, long)
+
+
+def _counts(value: Any, _long: list[str]) -> bool:
+    if type(value) is not dict or not all(type(k) is str and type(v) is int for k, v in value.items()):
+        raise _wrong("dict of str to int", value)
+    return False
+
+
+def _json(value: Any, long: list[str], depth: int = MAX_DEPTH) -> bool:
+    kind = type(value)
+    if kind is str:
+        return _string(value, long)
+    if kind is int or kind is bool or value is None:
+        return False
+    if kind is float:
+        return not math.isfinite(value)
+    if kind is bytes:
+        return True
+    if depth == 0:
+        raise _Wrong(f"nested more than {MAX_DEPTH} deep")
+    odd = False
+    if kind is list:
+        for item in value:
+            odd |= _json(item, long, depth - 1)
+    elif kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise _wrong("str as a key", key)
+            odd |= _json(item, long, depth - 1)
+    else:
+        raise _wrong("a JSON-like value (None, bool, int, float, str, bytes, list, dict)", value)
+    return odd
+
+
+def _wrong(expected: str, value: Any) -> _Wrong:
+    return _Wrong(f"expected {expected}, got {type(value).__name__}")
+
+
+def _checker(hint: Any) -> Check:
+    if hint is Any:
+        return _json
+    if hint is str:
+        return _string
+    if isinstance(hint, type) and hint in (int, bool, bytes):
+        return _exactly(hint)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return _one_of(args)
+    if origin is tuple:
+        return _tuple_of(_checker(args[0]))
+    if origin is dict:
+        return _counts if args[1] is int else _mapping
+    if origin in (typing.Union, UnionType) and NoneType not in args:
+        return _struct  # the parts
+    raise TypeError(f"the vocabulary has no check for {hint}")
+
+
+def _fields(kind: type[Struct]) -> tuple[tuple[str, Check], ...]:
+    return tuple((name, _checker(hint)) for name, hint in typing.get_type_hints(kind).items())
+
+
+_CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
+    kind: _fields(kind) for kind in Struct.__subclasses__() if kind is not Unknown
+}
+
+
+def to_builtins(event: Event) -> dict[str, Any]:
+    """The event as dicts and lists, bytes left as bytes."""
+    built: dict[str, Any] = msgspec.to_builtins(event, builtin_types=(bytes,))
+    return built

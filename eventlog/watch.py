@@ -1,0 +1,44 @@
+"""Hints that a folder changed, from the operating system. A hint may be late, doubled or missing: polling tells."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+
+class Watch:
+    """Sets ``hint`` whenever something in the folder changes, as long as it can watch it."""
+
+    def __init__(self, path: Path) -> None:
+        self.hint = asyncio.Event()
+        self._path = path
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    async def wait(self, seconds: float) -> None:
+        """Until the next hint, at most this long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.hint.wait(), seconds)
+        self.hint.clear()
+
+    async def _run(self) -> None:
+        from watchfiles import awatch  # noqa: PLC0415 (slow to import, and only followers need it)
+
+        # Without inotify, or out of its limits, there are no hints and the poll carries on alone.
+        with suppress(OSError, FileNotFoundError, RuntimeError):
+            changes = awatch(
+                self._path,
+                debounce=20,
+                step=2,
+                stop_event=self._stop,
+                recursive=False,
+                watch_filter=None,
+                raise_interrupt=False,
+            )
+            async for _ in changes:
+                self.hint.set()
+
+    async def close(self) -> None:
+        self._stop.set()
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task

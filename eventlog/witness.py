@@ -1,0 +1,50 @@
+"""``head``: the last place known to be durable, written after each sync and never synced itself.
+
+It is a witness, not a truth: it tells a torn tail from damage, and lets a reader start near the end. A
+damaged or missing one is ignored. Overwritten in place, in one write smaller than a sector.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from eventlog.disk import Disk, read_file
+from eventlog.line import seal_up, verifies
+from eventlog.segment import Position
+
+HEAD_FILE = "head"
+_WIDTH = 199
+
+
+class Witness(msgspec.Struct, frozen=True):
+    seq: int
+    link: str
+    segment: int  # the first seq of the segment that ``end`` is in
+    end: int
+
+    @property
+    def position(self) -> Position:
+        return Position(self.seq, self.link.encode(), self.end)
+
+
+def witness_bytes(segment: int, at: Position) -> bytes:
+    link = (at.link or b"").decode()
+    body = f'{{"seq":{at.seq},"link":"{link}","segment":{segment},"end":{at.offset}'
+    return seal_up(body.encode()).ljust(_WIDTH) + b"\n"
+
+
+def write_witness(disk: Disk, fd: int, segment: int, at: Position) -> None:
+    disk.pwrite(fd, witness_bytes(segment, at), 0)
+
+
+def read_witness(disk: Disk, folder: Path) -> Witness | None:
+    try:
+        line = read_file(disk, folder / HEAD_FILE).rstrip()
+    except OSError:
+        return None
+    if not verifies(line):
+        return None
+    try:
+        return msgspec.json.decode(line, type=Witness)
+    except msgspec.DecodeError:
+        return None

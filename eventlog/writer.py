@@ -1,0 +1,450 @@
+"""One chat's writer: takes the lock, catches up with others, numbers, writes, syncs, unlocks.
+
+Runs on a thread, one group of appends at a time: the appends that were waiting are numbered together, written
+with one call and made durable with one sync. At every moment the file holds whole batches of verified lines,
+then perhaps the beginning of one more: that is what a crash leaves and what ``recovery`` expects.
+
+Errors. No room: the file is cut back to the last whole batch, its callers are told, the writer goes on. Any
+other failed write, and every failed sync: the kernel may have dropped the pages and will not say so again, so
+the writer is poisoned, all callers get ``DurabilityUnknown``, and a mark is left for whoever opens the chat
+next, to read again from the medium and go on in a new segment.
+"""
+
+import errno
+import logging
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from eventlog.blobs import write_blob
+from eventlog.clock import Clock
+from eventlog.disk import Disk, publish, read_at, write_all
+from eventlog.errors import ChatDeleted, ChatfoldError, DiskFull, DurabilityUnknown, NoSuchChat, ReadOnly
+from eventlog.events import Entry, Head
+from eventlog.folder import Folder, Place
+from eventlog.layout import LOCK_FILE, add_segment, move_in, new_folder, set_aside
+from eventlog.line import header, seal, verifies
+from eventlog.lookups import Lookups
+from eventlog.numbering import Append, number
+from eventlog.redaction import finish_redaction
+from eventlog.segment import SEGMENT_BYTES, Position, segment_name
+from eventlog.witness import HEAD_FILE, read_witness, write_witness
+
+POISON_FILE = "failed-sync"
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+_log = logging.getLogger("chatfold")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Of one request: its entries, or why there are none."""
+
+    entries: list[Entry] = []
+    error: Exception | None = None
+
+
+class _Gone(Exception):
+    """The folder is not the one we had open."""
+
+
+class _Missing(Exception):
+    """There is no such chat yet."""
+
+
+class _Poison(Exception):
+    """Nothing is known about what is durable."""
+
+
+class Writer:
+    """Not thread-safe: whoever calls makes sure that one thread at a time is inside."""
+
+    def __init__(
+        self, path: Path, chat: str, disk: Disk, clock: Clock, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        self._path = path
+        self._chat = chat
+        self._disk = disk
+        self._clock = clock
+        self._segment_bytes = segment_bytes
+        self._poisoned = False
+        self._fds: dict[str, int] = {}
+        self._reset()
+
+    def _reset(self) -> None:
+        self.close()
+        self.folder = Folder(self._path, self._chat, self._disk, may_write=True)
+        self._lookups = Lookups(self._path, self._disk, self._whole_lines)
+        self._pending: dict[int, bytes] = {}  # numbered, not written yet
+        self._tail: Place | None = None
+        self._synced = 0
+
+    def close(self) -> None:
+        """Lets go of the files. Syncs nothing."""
+        for fd in self._fds.values():
+            self._disk.close(fd)
+        self._fds.clear()
+
+    def retire(self) -> None:
+        """Keeps the caches for the next time and lets go of the files. Syncs nothing."""
+        self.tidy(closing=True)
+        self._reset()
+
+    # --- what ``number`` asks -------------------------------------------------------------------------
+
+    def find(self, fingerprint: int) -> list[int]:
+        return self._lookups.find(fingerprint)
+
+    def line(self, seq: int) -> bytes:
+        return self._pending.get(seq) or self.folder.line(seq)
+
+    def blob(self, digest: str) -> bytes:
+        return self.folder.blob(digest)
+
+    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
+        self._pending[seq] = line
+        self._lookups.add(seq, fingerprints)
+
+    def _whole_lines(self, first: int) -> Iterator[tuple[int, bytes]]:
+        for page in self.folder.pages(first):
+            for line in page:
+                yield first, self.folder.whole(line)
+                first += 1
+
+    # --- commit ----------------------------------------------------------------------------------------
+
+    def commit(self, requests: list[Append], *, sync: list[bool]) -> list[Outcome]:
+        """Appends them in order, each all or nothing. ``sync[i]``: durable before this returns."""
+        if self._poisoned:
+            return [Outcome(error=self._unknown())] * len(requests)
+        try:
+            while True:
+                try:
+                    with self._locked():
+                        return self._commit(requests, sync)
+                except _Missing:
+                    outcomes = self._create(requests)
+                    if outcomes is not None:
+                        return outcomes
+                except _Gone:
+                    known = self._tail is not None
+                    self._reset()
+                    if known:
+                        raise ChatDeleted("the chat was deleted", chat=self._chat, path=self._path) from None
+        except _Poison as poison:
+            self._poison()
+            return [Outcome(error=self._unknown(poison.__cause__))] * len(requests)
+        except OSError as error:
+            self._reset()
+            return [Outcome(error=self._explained(error))] * len(requests)
+        except ChatfoldError as error:
+            return [Outcome(error=error)] * len(requests)
+
+    def _commit(self, requests: list[Append], sync: list[bool]) -> list[Outcome]:
+        tail = self._catch_up()
+        if tail.sealed or tail.at.offset >= self._segment_bytes:
+            tail = self._roll(tail)
+        outcomes, chunks = self._number(requests, tail.head, self._path)
+        outcomes, tail = self._write(tail, outcomes, chunks)
+        self._tail = tail
+        self._pending.clear()
+        if any(
+            want and o.entries and o.entries[-1].seq > self._synced
+            for want, o in zip(sync, outcomes, strict=True)
+        ):
+            self._sync()
+        return outcomes
+
+    def _number(
+        self, requests: list[Append], head: Head, folder: Path | None
+    ) -> tuple[list[Outcome], list[list[bytes]]]:
+        """The outcome of each request if all goes well, and the lines each needs written. Blobs go to ``folder``."""
+        if any(request.id is not None or any(d.texts for d in request.drafts) for request in requests):
+            self._lookups.catch_up(head.seq)
+        outcomes: list[Outcome] = []
+        chunks: list[list[bytes]] = []
+        now = self._clock()
+        for request in requests:
+            try:
+                if folder is not None:
+                    self._keep_blobs(folder, request)
+                numbered = number(request, head, self._synced, now, self)
+            except (ChatfoldError, OSError) as error:
+                outcomes.append(Outcome(error=self._explained(error)))
+                chunks.append([])
+            else:
+                outcomes.append(Outcome(numbered.entries))
+                chunks.append(numbered.lines)
+                head = numbered.head
+        return outcomes, chunks
+
+    def _write(
+        self, tail: Place, outcomes: list[Outcome], chunks: list[list[bytes]]
+    ) -> tuple[list[Outcome], Place]:
+        """Writes all chunks, or as many whole ones as there is room for."""
+        data = b"".join(line + b"\n" for lines in chunks for line in lines)
+        if not data:
+            return outcomes, tail
+        fd = self._fds["segment"]
+        try:
+            write_all(self._disk, fd, data)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise _Poison from error
+            fitting = self._roll_back(tail, chunks)
+            full = Outcome(error=self._explained(error))
+            outcomes = [o if i < fitting or not chunks[i] else full for i, o in enumerate(outcomes)]
+            chunks = chunks[:fitting]
+        lines = [line for chunk in chunks for line in chunk]
+        if not lines:
+            return outcomes, tail
+        at = tail.at
+        self.folder.offsets.note(tail.first, tail.inode, at.seq + 1, at.offset, lines)
+        end = at.offset + len(lines) + sum(map(len, lines))
+        return outcomes, Place(tail.first, Position(at.seq + len(lines), lines[-1][-18:-2], end), tail.inode)
+
+    def _roll_back(self, tail: Place, chunks: list[list[bytes]]) -> int:
+        """Cuts the file after the last chunk that fitted: how many did."""
+        written = self._disk.fstat(self._fds["segment"]).st_size
+        end, fitting = tail.at.offset, 0
+        for lines in chunks:
+            size = len(lines) + sum(map(len, lines))
+            if end + size > written:
+                break
+            end += size
+            fitting += 1
+        self._lookups.forget_after(tail.at.seq)
+        try:
+            self._disk.truncate(self._fds["segment"], end)
+        except OSError as error:
+            raise _Poison from error
+        return fitting
+
+    def _sync(self) -> None:
+        assert self._tail is not None
+        try:
+            self._disk.sync(self._fds["segment"])
+        except OSError as error:
+            raise _Poison from error
+        self._synced = self._tail.at.seq
+        with suppress(OSError):  # only a witness: without it, recovery is more cautious
+            write_witness(self._disk, self._fds["head"], self._tail.first, self._tail.at)
+
+    def sync(self) -> Exception | None:
+        """Makes everything appended durable. Returns what went wrong."""
+        if self._poisoned:
+            return self._unknown()
+        try:
+            if self._tail is not None and self._synced < self._tail.at.seq:
+                with self._locked():
+                    self._sync()
+        except _Poison as poison:
+            self._poison()
+            return self._unknown(poison.__cause__)
+        except (_Gone, _Missing):
+            self._reset()
+        except OSError as error:
+            return self._explained(error)
+        return None
+
+    def tidy(self, *, closing: bool = False) -> None:
+        """Keeps the caches up to date. After the answers, so that nobody waits for it."""
+        if self._tail is not None and not self._poisoned:
+            self._lookups.cut(force=closing)
+
+    # --- lock, open, catch up --------------------------------------------------------------------------
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """_Missing if there is no such chat, _Gone if it is another one than we had open."""
+        path = self._path / LOCK_FILE
+        if "lock" not in self._fds:
+            try:
+                if not stat.S_ISDIR(self._disk.stat(self._path).st_mode):
+                    raise NotADirectoryError(
+                        errno.ENOTDIR, "a chat's folder is something else", str(self._path)
+                    )
+                self._fds["lock"] = self._disk.open_update(path)
+            except FileNotFoundError:
+                raise _Missing from None
+        fd = self._fds["lock"]
+        self._disk.lock(fd)
+        try:
+            # Whoever removed the lock file, or the folder, may hold another lock of the same name.
+            try:
+                same = self._disk.stat(path).st_ino == self._disk.fstat(fd).st_ino
+            except FileNotFoundError:
+                same = False
+            if not same:
+                raise _Gone
+            yield
+        finally:
+            self._disk.unlock(fd)
+
+    def _catch_up(self) -> Place:
+        """Where the log ends. Nobody else writes while we hold the lock, so what is torn here stays torn."""
+        tail = self._tail
+        if tail is not None and not tail.sealed:
+            try:
+                status = self._disk.stat(self.folder.segment(tail.first))
+            except FileNotFoundError:
+                raise _Gone from None
+            if status.st_ino == tail.inode and status.st_size == tail.at.offset:
+                return tail
+        if tail is None:
+            finish_redaction(self._path, self._chat, self._disk)
+        failed_sync = tail is None and self._was_poisoned()
+        try:
+            now = self.folder.tail()
+        except NoSuchChat:
+            raise _Gone from None
+        if tail is None or tail.inode != now.inode or "segment" not in self._fds:
+            self._open_segment(now)
+        if tail is None:
+            witness = read_witness(self._disk, self._path)
+            self._synced = min(witness.seq, now.at.seq) if witness else 0
+            self._fds["head"] = self._disk.open_update(self._path / HEAD_FILE)
+        if not now.sealed:
+            now = self._cut_torn(now)
+        if failed_sync:
+            now = self._next_segment(now)
+            self._disk.unlink(self._path / POISON_FILE)
+        self._tail = now
+        return now
+
+    def _open_segment(self, tail: Place) -> None:
+        if "segment" in self._fds:
+            self._disk.close(self._fds.pop("segment"))
+        self._fds["segment"] = self._disk.open_append(self.folder.segment(tail.first))
+
+    def _cut_torn(self, tail: Place) -> Place:
+        """Whatever follows the last whole batch was never acknowledged: sets it aside and cuts it off."""
+        fd = self._fds["segment"]
+        rest = read_at(self._disk, fd, tail.at.offset, self._disk.fstat(fd).st_size - tail.at.offset)
+        if not rest:
+            return tail
+        if b"\n" not in rest and verifies(rest):  # a whole line, and only its newline is missing
+            write_all(self._disk, fd, b"\n")
+            after = self.folder.tail()
+            if after.at.offset > tail.at.offset:
+                return after
+        aside = set_aside(self._disk, self._path, f"torn-{segment_name(tail.first)}-{tail.at.offset}", rest)
+        self._disk.truncate(fd, tail.at.offset)
+        self._disk.sync(fd)
+        _log.warning("torn tail of %d bytes cut off at byte %d, kept in %s", len(rest), tail.at.offset, aside)
+        return tail
+
+    def _was_poisoned(self) -> bool:
+        try:
+            self._disk.stat(self._path / POISON_FILE)
+        except FileNotFoundError:
+            return False
+        for first in self.folder.segments()[-2:]:
+            with self.folder.opened(first) as fd:
+                self._disk.forget_cache(fd)  # what the medium has, not what the kernel believes
+        return True
+
+    # --- roll and create -------------------------------------------------------------------------------
+
+    def _roll(self, tail: Place) -> Place:
+        """Seals the segment, unless it is, and starts the next one."""
+        if not tail.sealed:
+            fd = self._fds["segment"]
+            try:
+                self._disk.sync(fd)  # first, so that a seal vouches for what is before it
+                line = seal(
+                    tail.at.seq - tail.first + 1,
+                    tail.at.offset,
+                    self._digest(fd, tail.at.offset),
+                    tail.at.link or b"",
+                )
+                try:
+                    write_all(self._disk, fd, line + b"\n")
+                except OSError as error:
+                    if error.errno not in _NO_ROOM:
+                        raise
+                    self._disk.truncate(fd, tail.at.offset)
+                    raise self._explained(error) from error
+                self._disk.sync(fd)
+            except OSError as error:
+                raise _Poison from error
+        if not self.folder.offsets.keep(tail.first):
+            self.folder.index(tail.first)
+        return self._next_segment(tail)
+
+    def _digest(self, fd: int, size: int) -> str:
+        digest = sha256()
+        for offset in range(0, size, 1 << 20):
+            digest.update(read_at(self._disk, fd, offset, min(1 << 20, size - offset)))
+        return digest.hexdigest()
+
+    def _next_segment(self, tail: Place) -> Place:
+        first = tail.at.seq + 1
+        if first == tail.first:
+            return tail  # it has no entry yet
+        publish(self._disk, self.folder.segment(first), header(tail.head) + b"\n")
+        now = self.folder.tail()
+        self._open_segment(now)
+        self._synced = max(self._synced, tail.at.seq)
+        return now
+
+    def _create(self, requests: list[Append]) -> list[Outcome] | None:
+        """A new chat with its first entries, all at once. None: somebody else was faster, try again."""
+        self._reset()
+        outcomes, chunks = self._number(requests, Head(), None)
+        self._reset()  # from here on the files tell
+        lines = [line for chunk in chunks for line in chunk]
+        if not lines:
+            return outcomes
+        with new_folder(self._disk, self._path, self._chat) as temporary:
+            for request in requests:
+                self._keep_blobs(temporary, request)
+            head = Head(len(lines), lines[-1][-18:-2].decode())
+            add_segment(self._disk, temporary, 1, [header(Head()), *lines], head)
+            if not move_in(self._disk, temporary, self._path):
+                return None
+        return outcomes
+
+    def _keep_blobs(self, folder: Path, request: Append) -> None:
+        for draft in request.drafts:
+            for digest, content in draft.blobs:
+                write_blob(self._disk, folder, digest, content)
+
+    # --- errors ----------------------------------------------------------------------------------------
+
+    def _poison(self) -> None:
+        self._poisoned = True
+        with suppress(OSError):
+            self._disk.close(self._disk.open_update(self._path / POISON_FILE))
+        self.close()
+
+    def _unknown(self, cause: BaseException | None = None) -> DurabilityUnknown:
+        reason = f": {cause}" if cause else ""
+        return DurabilityUnknown(
+            f"a write or sync failed earlier or now{reason}", chat=self._chat, path=self._path
+        )
+
+    def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, OSError):
+            if error.errno in _NO_ROOM:
+                return DiskFull(str(error), chat=self._chat, path=self._path)
+            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+                return ReadOnly(str(error), chat=self._chat, path=self._path)
+        return error
+
+
+@contextmanager
+def locked(disk: Disk, folder: Folder) -> Iterator[None]:
+    """No process appends to the chat meanwhile. NoSuchChat if there is none."""
+    writer = Writer(folder.path, folder.chat, disk, lambda: 0)
+    try:
+        with writer._locked():  # noqa: SLF001
+            yield
+    except (_Gone, _Missing):
+        raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
+    finally:
+        writer.close()
