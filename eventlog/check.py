@@ -18,7 +18,7 @@ from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
 from eventlog.events import Head
 from eventlog.folder import Folder
 from eventlog.layout import ASIDE, LOCK_FILE, set_aside
-from eventlog.line import ENTRY, header, link_of, marks, prev_of, references, seal
+from eventlog.line import ENTRY, header, link_of, marks, prev_of, seal, seq_of
 from eventlog.names import KEY_FILE
 from eventlog.offsets import CACHE
 from eventlog.redaction import NOTE_FILE
@@ -133,12 +133,12 @@ def _check_blobs(folder: Folder, report: Report) -> None:
         path = folder.path / BLOBS / name
         if sha256(read_file(folder.disk, path)).hexdigest() != name:
             report.problems.append(Problem("damaged", "a blob does not have the content of its name", path))
-    present = set(blob_names(folder.disk, folder.path))
     for line in _salvaged(folder):
-        for digest in references(line)[1] - present:
-            report.problems.append(
-                Problem("damaged", f"blob {digest} is missing", folder.path / BLOBS / digest)
-            )
+        try:
+            folder.whole(line)
+        except (ChatfoldError, OSError) as error:
+            note = f"what the entry keeps elsewhere is not there: {error.args[0]}"
+            report.problems.append(Problem("damaged", note, folder.path, None, seq_of(line)))
 
 
 # --- repair ----------------------------------------------------------------------------------------------

@@ -60,8 +60,8 @@ Origin: TypeAlias = Literal["exec", "audit", "internal"]
 """exec: the model sees it; audit: recorded only; internal: the model sees it, the user never said it."""
 
 
-class Struct(msgspec.Struct, frozen=True, kw_only=False, omit_defaults=True, tag_field="type"):
-    """The shared settings: immutable, tagged, defaults left out on disk."""
+class Struct(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", gc=False):
+    """The shared settings: immutable, tagged, defaults left out on disk, never part of a cycle."""
 
 
 # --- parts: what a message or a tool result is made of ---------------------------------------------------
@@ -293,7 +293,7 @@ class Noted(Struct, frozen=True, tag="noted"):
     ref: int = 0
 
 
-class Unknown(Struct, frozen=True, tag=""):
+class Unknown(Struct, frozen=True, tag="\x7funknown"):  # on disk it has its own tag: see ``line``
     """An event of a type this version does not know: the type's name, and its JSON byte for byte."""
 
     name: str
@@ -331,7 +331,7 @@ Event: TypeAlias = (
 )
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One line of the log: an event and what the log says about it.
 
     ``seq`` is its identity within the chat and the only order; ``ts`` (epoch milliseconds) orders nothing.

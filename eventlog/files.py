@@ -20,7 +20,7 @@ import msgspec
 
 from eventlog.clock import Clock, now
 from eventlog.disk import Disk
-from eventlog.errors import ChatDeleted, ForkedProcess, NoSuchChat, ReadOnly
+from eventlog.errors import ChatDeleted, ChatfoldError, ForkedProcess, NoSuchChat, ReadOnly
 from eventlog.events import Entry, Head
 from eventlog.folder import Folder
 from eventlog.forking import fork_chat
@@ -61,6 +61,12 @@ class _Lane:
         self.busy = False
         self.lock = threading.Lock()
         self.unsynced = False
+
+    def enter(self) -> bool:
+        """Takes the writer, if nobody has it."""
+        with self.lock:
+            free, self.busy = not self.busy, True
+        return free
 
     def take(self) -> list[_Job]:
         """The next group; none, and the lane is free, if nobody waits."""
@@ -118,7 +124,19 @@ class FileStorage:
 
     async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:
         lane = self._lane(request.chat)
-        return await self._wait(lane, request, durability or self._durability)
+        durability = durability or self._durability
+        if durability != "full" and lane.enter():
+            # Nothing to wait for but a copy into the page cache: a thread would cost ten times as much.
+            outcomes = lane.writer.commit([request], sync=[False], wait=False)
+            if outcomes is not None:
+                self._after(lane, durability)
+                self._wake(request.chat)
+                self._leave(lane)
+                if outcomes[0].error is not None:
+                    raise outcomes[0].error
+                return outcomes[0].entries
+            self._leave(lane)
+        return await self._wait(lane, request, durability)
 
     async def flush(self) -> None:
         await asyncio.gather(*(self._wait(lane, None, "full") for lane in self._lanes.values()))
@@ -144,27 +162,52 @@ class FileStorage:
             try:
                 outcomes = self._commit(lane, group)
             except BaseException as error:  # noqa: BLE001 (reported to everybody who waits)
-                outcomes = [
-                    Outcome(error=error if isinstance(error, Exception) else RuntimeError(repr(error)))
-                ] * len(group)
+                outcomes = [Outcome(error=RuntimeError(f"a bug in chatfold: {error!r}"))] * len(group)
             _answer(group, outcomes, self._wake)
             lane.writer.tidy()
 
     def _commit(self, lane: _Lane, group: list[_Job]) -> list[Outcome]:
-        appends = [(job.request, job.durability == "full") for job in group if job.request is not None]
-        outcomes = iter(
-            lane.writer.commit([a for a, _ in appends], sync=[s for _, s in appends]) if appends else ()
-        )
+        appends = [job for job in group if job.request is not None]
+        outcomes: list[Outcome] = []
+        if appends:
+            requests = [job.request for job in appends if job.request is not None]
+            outcomes = lane.writer.commit(requests, sync=[job.durability == "full" for job in appends]) or []
+            self._after(lane, "normal" if any(job.durability == "normal" for job in appends) else "full")
         synced = Outcome(error=lane.writer.sync()) if len(appends) < len(group) else Outcome()
-        if any(job.durability == "normal" for job in group):
+        answers = iter(outcomes)
+        return [synced if job.request is None else next(answers) for job in group]
+
+    def _after(self, lane: _Lane, durability: Durability) -> None:
+        """What an append leaves to be done by others."""
+        if durability == "normal":
             lane.unsynced = True
-            self._sync_soon()
-        return [synced if job.request is None else next(outcomes) for job in group]
+            self._unsynced.set()
+            if self._syncer is None:
+                self._syncer = threading.Thread(
+                    target=self._sync_now_and_then, name="chatfold-sync", daemon=True
+                )
+                self._syncer.start()
+        ready = lane.writer.ready_seal()
+        if ready is not None:
+            self._pool.submit(ready)
+
+    def _leave(self, lane: _Lane) -> None:
+        """The lane is free again, unless somebody came meanwhile or there is something to tidy up."""
+        with lane.lock:
+            lane.busy = bool(lane.queue) or lane.writer.is_untidy
+        if lane.busy:
+            self._pool.submit(self._tidy, lane)
+
+    def _tidy(self, lane: _Lane) -> None:
+        lane.writer.tidy()
+        self._work(lane)
 
     def _lane(self, chat: str) -> _Lane:
         self._check_process()
         if self._read_only:
             raise ReadOnly("the storage was opened read-only", chat=chat, path=self._root)
+        if self._closing.is_set():
+            raise ChatfoldError("the storage is closed", chat=chat, path=self._root)
         lane = self._lanes.get(chat)
         if lane is None:
             path = chat_path(self._root, chat)
@@ -183,9 +226,7 @@ class FileStorage:
         if len(self._lanes) < _OPEN_CHATS:
             return
         for chat, lane in self._lanes.items():
-            with lane.lock:
-                idle, lane.busy = not lane.busy, True
-            if idle:
+            if lane.enter():
                 del self._lanes[chat]
                 self._pool.submit(self._retire, lane)
                 return
@@ -194,12 +235,6 @@ class FileStorage:
         lane.writer.sync()
         lane.writer.retire()
         self._work(lane)  # somebody may have got hold of it meanwhile
-
-    def _sync_soon(self) -> None:
-        self._unsynced.set()
-        if self._syncer is None:
-            self._syncer = threading.Thread(target=self._sync_now_and_then, name="chatfold-sync", daemon=True)
-            self._syncer.start()
 
     def _sync_now_and_then(self) -> None:
         """On its own thread: within 200 ms of a ``normal`` append, its chat is asked to sync."""
@@ -240,7 +275,10 @@ class FileStorage:
             return
         while page is not None:
             yield page
-            page = await self._on_thread(_next, folder, pages)
+            try:
+                page = await self._on_thread(_next, folder, pages)
+            except NoSuchChat as error:
+                raise ChatDeleted("the chat was deleted", chat=error.chat, path=error.path) from None
 
     async def head(self, chat: str) -> Head:
         folder = self._reader(chat)
@@ -358,7 +396,7 @@ def _next(folder: Folder, pages: Iterator[list[bytes]]) -> list[bytes] | None:
             page = next(pages, None)
             return None if page is None else [folder.whole(line) for line in page]
         except FileNotFoundError:
-            raise ChatDeleted("the chat went away", chat=folder.chat, path=folder.path) from None
+            raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
 
 
 def _answer(group: list[_Job], outcomes: list[Outcome], wake: Callable[[str], None]) -> None:
@@ -379,8 +417,8 @@ def _settle(answers: list[tuple[_Job, Outcome]], wake: Callable[[str], None]) ->
                 job.future.set_exception(outcome.error)
             else:
                 job.future.set_result(outcome.entries)
-    if answers[0][0].request is not None:
-        wake(answers[0][0].request.chat)
+    for chat in {job.request.chat for job, _ in answers if job.request is not None}:
+        wake(chat)
 
 
 _storages: "weakref.WeakSet[FileStorage]" = weakref.WeakSet()

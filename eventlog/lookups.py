@@ -12,7 +12,7 @@ from the log, and so is the part of the log that no run covers.
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from eventlog.disk import Disk, publish, read_file
 from eventlog.line import decode_loosely, seal_up, verifies
 from eventlog.numbering import id_fingerprint, text_fingerprint
 from eventlog.offsets import CACHE, ensure_cache
-from eventlog.values import long_strings
+from eventlog.values import long_strings, unescape
 
 _CUT = 1024  # fingerprints in the dict before they become a run
 _FAN = 8  # runs of about one size before they are merged
@@ -37,12 +37,6 @@ class Run(msgspec.Struct, frozen=True):
     last: int
     rows: array  # type: ignore[type-arg]  # array has no runtime parameter in 3.11
     kept: bool = True  # is it in a file?
-
-    def seqs(self, upper: int) -> Iterator[int]:
-        index = bisect_left(self.rows, upper << 32)
-        while index < len(self.rows) and self.rows[index] >> 32 == upper:
-            yield self.rows[index] & _SEQ
-            index += 1
 
 
 class Lookups:
@@ -63,15 +57,35 @@ class Lookups:
     def find(self, fingerprint: int) -> list[int]:
         """Seqs that may have this fingerprint, the earliest first. Knows what ``catch_up`` and ``add`` told it."""
         upper = fingerprint >> 32
-        found = [seq for run in self._runs for seq in run.seqs(upper)]
+        found: list[int] = []
+        for run in self._runs:
+            index = bisect_left(run.rows, upper << 32)
+            while index < len(run.rows) and run.rows[index] >> 32 == upper:
+                found.append(run.rows[index] & _SEQ)
+                index += 1
         return found + self._recent.get(upper, [])
 
     def add(self, seq: int, fingerprints: Iterable[int]) -> None:
-        """The next entry's. Ignored while nobody has asked for anything: a later ``catch_up`` reads it."""
-        if self._loaded and self._seen == seq - 1:
-            self._seen = seq
-            for fingerprint in fingerprints:
-                self._recent.setdefault(fingerprint >> 32, []).append(seq)
+        """Of an entry after the last one we know. ``reach`` says when there are no more of them."""
+        for fingerprint in fingerprints:
+            self._recent.setdefault(fingerprint >> 32, []).append(seq)
+
+    def reach(self, old: int, new: int) -> None:
+        """The entries after ``old`` up to ``new`` are written, and were added if they have fingerprints."""
+        if self._loaded and self._seen == old:
+            self._seen = new
+
+    def is_at(self, head: int) -> bool:
+        """Is there nothing to catch up with?"""
+        return self._loaded and self._seen == head
+
+    def is_due(self) -> bool:
+        return len(self._recent) >= _CUT
+
+    def forget_recent(self) -> None:
+        """Some that were added are not written after all: what is recent has to be read again."""
+        self._seen = self._next - 1
+        self._recent.clear()
 
     def catch_up(self, head: int) -> None:
         """Knows everything up to ``head``: reads what others appended, or what came before we were asked."""
@@ -80,17 +94,12 @@ class Lookups:
         if self._seen < head:
             for seq, line in self._entries(self._seen + 1):
                 self.add(seq, fingerprints_of(line))
+                self._seen = seq
                 self.cut()
-
-    def forget_after(self, head: int) -> None:
-        """Entries after ``head`` were numbered but not written."""
-        if self._seen > head:
-            self._seen = min(self._seen, self._next - 1)
-            self._recent.clear()
 
     def cut(self, *, force: bool = False) -> None:
         """Turns the recent fingerprints into a run, if they are many. Takes time: not before an answer."""
-        if self._seen < self._next or len(self._recent) < (1 if force else _CUT):
+        if self._seen < self._next or not (self._recent if force else self.is_due()):
             return
         rows = sorted((upper << 32) | seq for upper, seqs in self._recent.items() for seq in seqs)
         self._runs.append(Run(self._next, self._seen, array("Q", rows), kept=False))
@@ -109,8 +118,7 @@ class Lookups:
                 rows = [row for row in run.rows if row & _SEQ not in left]
                 rows += [(fingerprint >> 32 << 32) | seq for seq in here for fingerprint in left[seq]]
                 self._runs[index] = Run(run.first, run.last, array("Q", sorted(rows)), kept=False)
-        self._seen = self._next - 1
-        self._recent.clear()
+        self.forget_recent()
         self._keep()
 
     # --- runs ----------------------------------------------------------------------------------------
@@ -175,5 +183,5 @@ def fingerprints_of(line: bytes) -> list[int]:
     fields = decode_loosely(line)
     found = [text_fingerprint(text) for text in long_strings(fields["event"])]
     if fields.get("id") is not None:
-        found.append(id_fingerprint(fields["id"]))
+        found.append(id_fingerprint(unescape(fields["id"])))
     return found

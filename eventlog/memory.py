@@ -22,6 +22,7 @@ class _Chat:
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
+        self.pending: dict[int, bytes] = {}  # numbered, not in ``lines`` yet
         self.blobs: dict[str, bytes] = {}
         self.seqs: dict[int, list[int]] = {}
         self.changed = asyncio.Event()
@@ -34,13 +35,13 @@ class _Chat:
         return tuple(self.seqs.get(fingerprint, ()))
 
     def line(self, seq: int) -> bytes:
-        return self.lines[seq - 1]
+        return self.lines[seq - 1] if seq <= len(self.lines) else self.pending[seq]
 
     def blob(self, digest: str) -> bytes:
         return self.blobs[digest]
 
     def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
-        self.lines.append(line)
+        self.pending[seq] = line
         for fingerprint in fingerprints:
             self.seqs.setdefault(fingerprint, []).append(seq)
 
@@ -67,6 +68,11 @@ class _Chat:
         needed = set[str]().union(*(references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
 
+    def take(self, lines: list[bytes]) -> None:
+        self.lines += lines
+        self.pending.clear()
+        self.wake()
+
     def wake(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
@@ -89,8 +95,8 @@ class MemoryStorage:
         for draft in request.drafts:
             chat.blobs.update(draft.blobs)
         numbered = number(request, chat.head, len(chat.lines), self._clock(), chat)
+        chat.take(numbered.lines)
         self._chats[request.chat] = chat
-        chat.wake()
         return numbered.entries
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
@@ -129,11 +135,13 @@ class MemoryStorage:
             raise Conflict(at, len(parent.lines), chat=chat)
         child = _Chat()
         child.blobs.update(parent.blobs)
-        for seq, line in enumerate(parent.lines[:at], 1):
+        child.lines = parent.lines[:at]
+        for seq, line in enumerate(child.lines, 1):
             child.add(seq, line, fingerprints_of(parent.whole(line)))
-        [entry] = number(Append(new, (first,)), child.head, at, self._clock(), child).entries
+        numbered = number(Append(new, (first,)), child.head, at, self._clock(), child)
+        child.take(numbered.lines)
         self._chats[new] = child
-        return entry
+        return numbered.entries[0]
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         target = self._known(chat)

@@ -10,9 +10,20 @@ from typing import Protocol
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from eventlog.errors import Conflict, IdConflict, InvalidEvent
+from eventlog.errors import Conflict, CorruptLog, IdConflict, InvalidEvent
 from eventlog.events import Entry, Head
-from eventlog.line import Draft, build, decode, event_bytes, marks, reference, resolve
+from eventlog.line import (
+    Draft,
+    decode,
+    event_bytes,
+    frame,
+    marked,
+    marks,
+    named,
+    refer,
+    reference,
+    resolve,
+)
 
 MAX_NAME = 1024
 """Characters in an id or a run."""
@@ -46,7 +57,8 @@ class History(Protocol):
 
     def blob(self, digest: str) -> bytes: ...
 
-    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None: ...
+    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
+        """Told of every line just numbered that a later one may ask for."""
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -57,7 +69,7 @@ class Numbered(msgspec.Struct, frozen=True):
 
 def number(request: Append, head: Head, synced: int, now: int, history: History) -> Numbered:
     if request.id is not None:
-        earlier = _earlier(request, request.id, history)
+        earlier = _earlier(request, request.id, head, history)
         if earlier:
             return Numbered(earlier, [], head)
     if request.after is not None and request.after != head.seq:
@@ -67,20 +79,17 @@ def number(request: Append, head: Head, synced: int, now: int, history: History)
     seq, link, size = head.seq, head.sum, len(request.drafts)
     for index, draft in enumerate(request.drafts, 1):
         seq += 1
+        name, durable = (request.id, synced) if index == 1 else (None, None)
+        batch = f"{index}/{size}" if size > 1 else None
         fingerprints = [text_fingerprint(text) for text in draft.texts]
         raw = _deduplicated(draft, fingerprints, history) if fingerprints else draft.raw
-        name = request.id if index == 1 else None
+        line = frame(seq, now, named(request.run, name), raw, marked(batch, durable), link.encode())
         if name is not None:
             fingerprints.append(id_fingerprint(name))
-        batch = f"{index}/{size}" if size > 1 else None
-        entry = Entry(
-            seq, now, draft.event, request.run, name, batch, synced if index == 1 else None, None, link
-        )
-        line = build(entry, raw)
-        link = line[-18:-2].decode()
-        msgspec.structs.force_setattr(entry, "sum", link)  # it is not out of our hands yet
-        history.add(seq, line, fingerprints)
-        entries.append(entry)
+        if fingerprints or request.id is not None:
+            history.add(seq, line, fingerprints)
+        prev, link = link, line[-18:-2].decode()
+        entries.append(Entry(seq, now, draft.event, request.run, name, batch, durable, None, prev, link))
         lines.append(line)
     return Numbered(entries, lines, Head(seq, link))
 
@@ -93,15 +102,14 @@ def id_fingerprint(name: str) -> int:
     return xxh3_64_intdigest(b"id:" + name.encode("utf-8", "surrogatepass"))
 
 
-def _earlier(request: Append, name: str, history: History) -> list[Entry]:
+def _earlier(request: Append, name: str, head: Head, history: History) -> list[Entry]:
     """The entries this id was first used for; none if it is new."""
     for seq in history.find(id_fingerprint(name)):
-        first = history.line(seq)
-        if decode(resolve(first, history.line, history.blob)).id != name:
+        if decode(resolve(history.line(seq), history.line, history.blob)).id != name:
             continue
-        lines = [first, *(history.line(seq + i) for i in range(1, marks(first).size))]
+        lines = _batch(seq, head, history)
         # An erased entry cannot be compared any more; its id still stands for it.
-        erased = any(marks(line).was for line in lines)
+        erased = any(marks(line).was for line in lines) and len(lines) == len(request.drafts)
         if not erased and [event_bytes(resolve(line, history.line)) for line in lines] != [
             d.raw for d in request.drafts
         ]:
@@ -110,13 +118,28 @@ def _earlier(request: Append, name: str, history: History) -> list[Entry]:
     return []
 
 
+def _batch(seq: int, head: Head, history: History) -> list[bytes]:
+    """The lines of the batch that starts at ``seq``, as many as there are: a fork may have cut it."""
+    lines = [history.line(seq)]
+    size = marks(lines[0]).size
+    while len(lines) < size and seq + len(lines) <= head.seq:
+        line = history.line(seq + len(lines))
+        if marks(line).index != len(lines) + 1:
+            break
+        lines.append(line)
+    return lines
+
+
 def _deduplicated(draft: Draft, fingerprints: list[int], history: History) -> bytes:
     """The event's JSON with every long string that an earlier line holds replaced by a reference to it."""
-    raw = draft.raw
+    known: dict[str, str] = {}
     for text, fingerprint in zip(draft.texts, fingerprints, strict=True):
         for seq in history.find(fingerprint):
-            found = reference(seq, history.line(seq), text)
+            try:
+                found = reference(seq, history.line(seq), text)
+            except (CorruptLog, OSError):
+                continue  # damage elsewhere must not keep anybody from appending
             if found:
-                raw = raw.replace(*found)
+                known[text] = found
                 break
-    return raw
+    return refer(draft, known, history.line) if known else draft.raw

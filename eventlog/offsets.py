@@ -67,19 +67,16 @@ class Offsets:
         index = bisect_right(anchors.seqs, seq) - 1
         return (anchors.seqs[index], anchors.starts[index]) if index >= 0 else None
 
-    def keep(self, first: int) -> bool:
-        """The segment is full: keeps its index, unless part of it was never seen."""
+    def keep(self, first: int) -> None:
+        """The segment is full: keeps its index. One of which a part was never seen is made when it is read."""
         anchors = self._anchors.get(first)
-        if anchors is None or anchors.gap:
-            return False
-        if self._may_write:
+        if anchors is not None and not anchors.gap and self._may_write:
             body = msgspec.json.encode(
                 {"inode": anchors.inode, "seqs": anchors.seqs, "starts": anchors.starts}
             )
             with suppress(OSError):  # a cache that cannot be written is not needed
                 ensure_cache(self._disk, self._folder)
                 publish(self._disk, self._path(first), seal_up(body[:-1]), durable=False)
-        return True
 
     def _path(self, first: int) -> Path:
         return self._folder / CACHE / f"{first:016d}.offsets"

@@ -54,7 +54,8 @@ def finish_redaction(path: Path, chat: str, disk: Disk) -> None:
     folder = Folder(path, chat, disk)
     folder.tail()
     firsts = folder.segments()
-    for first, following in zip(firsts, [*firsts[1:], 1 << 62], strict=True):
+    # The last segment first: what refers to a text is erased before the text it refers to.
+    for first, following in reversed(list(zip(firsts, [*firsts[1:], 1 << 62], strict=True))):
         here = {seq for seq in wanted if first <= seq < following}
         if here:
             publish(disk, folder.segment(first), _without(folder, first, here))

@@ -8,7 +8,7 @@ from eventlog.errors import NoSuchChat
 from eventlog.events import Entry
 from eventlog.folder import BIG_PAGE, Folder
 from eventlog.layout import read_key
-from eventlog.line import decode
+from eventlog.line import decode_all
 from eventlog.names import chat_key
 from eventlog.segment import first_of
 
@@ -34,5 +34,4 @@ def scan(path: Path | str, first: int = 1, last: int | None = None) -> Iterator[
         first = max(first, segment)
         last = min([last or 1 << 62, *(start - 1 for start in following)])
     for page in folder.pages(first, last, BIG_PAGE):
-        for line in page:
-            yield decode(folder.whole(line))
+        yield from decode_all(page, folder.whole)

@@ -1,7 +1,7 @@
 """One file of lines: its name, and how it is read. Verifying is reading: no line leaves here unchecked.
 
-A segment is read in pages: whole batches of verified lines. Reading stops, and says why, at the end, at the
-seal, or at the first byte that cannot be accepted; what that means is for ``recovery`` to judge.
+A segment is read in pages of verified lines. Reading stops, and says why, at the end, at the seal, or at the
+first byte that cannot be accepted; what that means is for ``recovery`` to judge.
 """
 
 import re
@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from eventlog.disk import Disk, read_at
-from eventlog.line import MAX_LINE, SEAL, follows, link_of, marks, prev_of, verifies
+from eventlog.line import MAX_LINE, SEAL, accepted, follows, link_of, marks, verifies
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
@@ -38,7 +38,7 @@ class Position(msgspec.Struct, frozen=True):
 
 class Stop(Enum):
     MORE = "there may be more"
-    END = "the file ends here, or in the middle of a line or batch"
+    END = "the file ends here, or in the middle of a line"
     SEALED = "a seal"
     BAD = "a line that cannot be accepted"
 
@@ -50,49 +50,43 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> Page:
-    """The lines after ``at``, about ``size`` bytes of them: always whole batches, or none."""
+    """The verified lines after ``at``, about ``size`` bytes of them."""
     while True:
         data = read_at(disk, fd, at.offset, size)
         at_end = len(data) < size
         lines = data.split(b"\n")
         lines.pop()  # what follows the last newline: nothing, or a line not yet whole
-        good, sealed = _accept(lines, at.link)
-        bad = good < len(lines) and not sealed
-        if not at_end and not bad and not lines and size > MAX_LINE:
-            bad = True  # no line is that long
-        accepted = lines[:good]
-        if accepted:
-            accepted = accepted[: good - _unfinished(accepted)]
-        if accepted or at_end or bad or sealed:
+        if lines or at_end or size > MAX_LINE:
             break
-        size *= 4  # a line or a batch larger than the page
+        size *= 4
+    good = lines[: accepted(lines, at.link)]
+    bad = len(good) < len(lines) or not (lines or at_end)  # no line is longer than that
+    sealed = bool(good) and good[-1].startswith(SEAL) and not bad
+    if sealed:
+        good.pop()
     stop = Stop.SEALED if sealed else Stop.BAD if bad else Stop.END if at_end else Stop.MORE
-    if not accepted:
-        return Page([], at, stop)
-    offset = at.offset + len(accepted) + sum(map(len, accepted))
-    return Page(accepted, Position(at.seq + len(accepted), link_of(accepted[-1]), offset), stop)
+    return Page(good, after(at, good), stop)
 
 
-def _accept(lines: list[bytes], link: bytes | None) -> tuple[int, bool]:
-    """(how many of the lines verify and follow each other, is the next one the seal?)"""
-    before: bytes | None = None
-    for index, line in enumerate(lines):
-        if not verifies(line):
-            return index, False
-        # Comparing first and asking about tombstones only on a mismatch keeps this loop short.
-        if prev_of(line) != link and link is not None and not follows(line, link, before):
-            return index, False
-        if line.startswith(SEAL):
-            return index, index == len(lines) - 1  # nothing may follow a seal
-        link = line[-18:-2]
-        before = line
-    return len(lines), False
+def after(at: Position, lines: list[bytes]) -> Position:
+    """The place after these lines, which start at ``at``."""
+    if not lines:
+        return at
+    return Position(at.seq + len(lines), link_of(lines[-1]), at.offset + len(lines) + sum(map(len, lines)))
 
 
-def _unfinished(lines: list[bytes]) -> int:
-    """How many lines at the end belong to a batch that is not whole yet."""
-    last = marks(lines[-1])
-    return last.index if last.index < last.size else 0
+def committed(known: Position, at: Position, page: Page) -> Position:
+    """The place after the last whole batch, given the page read at ``at`` and the place ``known`` before it.
+
+    Only the end of a log is asked: a batch that is followed by another one was cut there by a fork.
+    """
+    if not page.lines:
+        return known
+    last = marks(page.lines[-1])
+    if last.index == last.size:
+        return page.at
+    kept = page.lines[: max(0, len(page.lines) - last.index)]
+    return after(at, kept) if kept else known
 
 
 def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes]]:

@@ -27,9 +27,11 @@ from eventlog.events import Event, Struct, Unknown
 
 ESC = "\x7f"
 MAX_DEPTH = 128
+MAX_DIGITS = 4000  # of an integer; Python converts 4300, sign and all
 LONG = 1024
 """Strings of at least this many bytes are worth a fingerprint."""
 
+_HUGE = 10**MAX_DIGITS
 _ODD = re.compile("[\x7f\ud800-\udfff]")
 _UNIT = re.compile("\x7f([0-9a-f]{4})")
 _FLOATS = {f"{ESC}nan": math.nan, f"{ESC}inf": math.inf, f"{ESC}-inf": -math.inf}
@@ -95,9 +97,12 @@ def unescape(value: Any) -> Any:
 
 
 def long_strings(value: Any) -> list[str]:
-    """The long strings of an escaped, builtin value."""
+    """The long strings of an escaped, builtin event."""
     found: list[str] = []
-    _json(value, found)
+    try:
+        _json(value, found, MAX_DEPTH + 8)  # the event's own fields come on top of what a value may have
+    except _Wrong as wrong:
+        raise InvalidEvent(wrong.message) from None
     return found
 
 
@@ -179,7 +184,11 @@ def _json(value: Any, long: list[str], depth: int = MAX_DEPTH) -> bool:
     kind = type(value)
     if kind is str:
         return _string(value, long)
-    if kind is int or kind is bool or value is None:
+    if kind is bool or value is None:
+        return False
+    if kind is int:
+        if not -_HUGE < value < _HUGE:
+            raise _Wrong(f"an integer of more than {MAX_DIGITS} digits")
         return False
     if kind is float:
         return not math.isfinite(value)

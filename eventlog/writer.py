@@ -13,9 +13,8 @@ next, to read again from the medium and go on in a new segment.
 import errno
 import logging
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -27,14 +26,16 @@ from eventlog.errors import ChatDeleted, ChatfoldError, DiskFull, DurabilityUnkn
 from eventlog.events import Entry, Head
 from eventlog.folder import Folder, Place
 from eventlog.layout import LOCK_FILE, add_segment, move_in, new_folder, set_aside
-from eventlog.line import header, seal, verifies
+from eventlog.line import header, verifies
 from eventlog.lookups import Lookups
 from eventlog.numbering import Append, number
 from eventlog.redaction import finish_redaction
+from eventlog.sealing import Sealer
 from eventlog.segment import SEGMENT_BYTES, Position, segment_name
 from eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"
+_QUICK_BYTES = 1 << 18
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -50,6 +51,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 class _Gone(Exception):
     """The folder is not the one we had open."""
+
+
+class _Busy(Exception):
+    """It would take waiting, and we were asked not to."""
 
 
 class _Missing(Exception):
@@ -73,6 +78,7 @@ class Writer:
         self._segment_bytes = segment_bytes
         self._poisoned = False
         self._fds: dict[str, int] = {}
+        self._sealer = Sealer(disk)
         self._reset()
 
     def _reset(self) -> None:
@@ -117,24 +123,29 @@ class Writer:
 
     # --- commit ----------------------------------------------------------------------------------------
 
-    def commit(self, requests: list[Append], *, sync: list[bool]) -> list[Outcome]:
-        """Appends them in order, each all or nothing. ``sync[i]``: durable before this returns."""
+    def commit(self, requests: list[Append], *, sync: list[bool], wait: bool = True) -> list[Outcome] | None:
+        """Appends them in order, each all or nothing. ``sync[i]``: durable before this returns.
+
+        None, and nothing happened, if it was asked not to ``wait`` and would have had to.
+        """
         if self._poisoned:
             return [Outcome(error=self._unknown())] * len(requests)
         try:
             while True:
                 try:
-                    with self._locked():
-                        return self._commit(requests, sync)
+                    with self._locked(wait=wait):
+                        return self._commit(requests, sync, wait=wait)
                 except _Missing:
-                    outcomes = self._create(requests)
-                    if outcomes is not None:
+                    outcomes = self._create(requests) if wait else None
+                    if outcomes is not None or not wait:
                         return outcomes
                 except _Gone:
                     known = self._tail is not None
                     self._reset()
                     if known:
                         raise ChatDeleted("the chat was deleted", chat=self._chat, path=self._path) from None
+        except _Busy:
+            return None
         except _Poison as poison:
             self._poison()
             return [Outcome(error=self._unknown(poison.__cause__))] * len(requests)
@@ -144,20 +155,36 @@ class Writer:
         except ChatfoldError as error:
             return [Outcome(error=error)] * len(requests)
 
-    def _commit(self, requests: list[Append], sync: list[bool]) -> list[Outcome]:
+    def _commit(self, requests: list[Append], sync: list[bool], *, wait: bool) -> list[Outcome]:
+        if not wait and not self._is_quick(requests):
+            raise _Busy
         tail = self._catch_up()
-        if tail.sealed or tail.at.offset >= self._segment_bytes:
+        if self._is_full(tail):
             tail = self._roll(tail)
         outcomes, chunks = self._number(requests, tail.head, self._path)
-        outcomes, tail = self._write(tail, outcomes, chunks)
-        self._tail = tail
+        outcomes, self._tail = self._write(tail, outcomes, chunks)
+        self.folder.remember(self._tail)
+        self._lookups.reach(tail.at.seq, self._tail.at.seq)
         self._pending.clear()
-        if any(
-            want and o.entries and o.entries[-1].seq > self._synced
-            for want, o in zip(sync, outcomes, strict=True)
-        ):
-            self._sync()
+        for want, outcome in zip(sync, outcomes, strict=True):
+            if want and outcome.entries and outcome.entries[-1].seq > self._synced:
+                self._sync()
         return outcomes
+
+    def _is_full(self, tail: Place) -> bool:
+        return tail.sealed or (tail.at.offset >= self._segment_bytes and tail.at.seq >= tail.first)
+
+    def _is_quick(self, requests: list[Append]) -> bool:
+        """Is there nothing to do but a write into the page cache? Holding the lock."""
+        tail = self._tail
+        if tail is None or self._is_full(tail) or not self._is_unchanged(tail):
+            return False
+        drafts = [draft for request in requests for draft in request.drafts]
+        return (
+            sum(len(draft.raw) for draft in drafts) <= _QUICK_BYTES
+            and not any(draft.blobs for draft in drafts)
+            and self._lookups.is_at(tail.at.seq)
+        )
 
     def _number(
         self, requests: list[Append], head: Head, folder: Path | None
@@ -186,20 +213,18 @@ class Writer:
         self, tail: Place, outcomes: list[Outcome], chunks: list[list[bytes]]
     ) -> tuple[list[Outcome], Place]:
         """Writes all chunks, or as many whole ones as there is room for."""
-        data = b"".join(line + b"\n" for lines in chunks for line in lines)
-        if not data:
+        lines = [line for chunk in chunks for line in chunk]
+        if not lines:
             return outcomes, tail
-        fd = self._fds["segment"]
         try:
-            write_all(self._disk, fd, data)
+            write_all(self._disk, self._fds["segment"], b"\n".join([*lines, b""]))
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise _Poison from error
             fitting = self._roll_back(tail, chunks)
             full = Outcome(error=self._explained(error))
             outcomes = [o if i < fitting or not chunks[i] else full for i, o in enumerate(outcomes)]
-            chunks = chunks[:fitting]
-        lines = [line for chunk in chunks for line in chunk]
+            lines = [line for chunk in chunks[:fitting] for line in chunk]
         if not lines:
             return outcomes, tail
         at = tail.at
@@ -217,7 +242,7 @@ class Writer:
                 break
             end += size
             fitting += 1
-        self._lookups.forget_after(tail.at.seq)
+        self._lookups.forget_recent()
         try:
             self._disk.truncate(self._fds["segment"], end)
         except OSError as error:
@@ -241,6 +266,7 @@ class Writer:
         try:
             if self._tail is not None and self._synced < self._tail.at.seq:
                 with self._locked():
+                    self._catch_up()
                     self._sync()
         except _Poison as poison:
             self._poison()
@@ -251,15 +277,26 @@ class Writer:
             return self._explained(error)
         return None
 
+    @property
+    def is_untidy(self) -> bool:
+        return self._lookups.is_due()
+
     def tidy(self, *, closing: bool = False) -> None:
         """Keeps the caches up to date. After the answers, so that nobody waits for it."""
         if self._tail is not None and not self._poisoned:
             self._lookups.cut(force=closing)
 
+    def ready_seal(self) -> Callable[[], None] | None:
+        """What to do on another thread, so that the segment's seal is nearly ready when it is full."""
+        tail = self._tail
+        if tail is None or self._poisoned or not self._sealer.is_behind(tail):
+            return None
+        return lambda: self._sealer.advance(self.folder.segment(tail.first), tail)
+
     # --- lock, open, catch up --------------------------------------------------------------------------
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self, *, wait: bool = True) -> Iterator[None]:
         """_Missing if there is no such chat, _Gone if it is another one than we had open."""
         path = self._path / LOCK_FILE
         if "lock" not in self._fds:
@@ -272,7 +309,10 @@ class Writer:
             except FileNotFoundError:
                 raise _Missing from None
         fd = self._fds["lock"]
-        self._disk.lock(fd)
+        if wait:
+            self._disk.lock(fd)
+        elif not self._disk.try_lock(fd):
+            raise _Busy
         try:
             # Whoever removed the lock file, or the folder, may hold another lock of the same name.
             try:
@@ -288,13 +328,8 @@ class Writer:
     def _catch_up(self) -> Place:
         """Where the log ends. Nobody else writes while we hold the lock, so what is torn here stays torn."""
         tail = self._tail
-        if tail is not None and not tail.sealed:
-            try:
-                status = self._disk.stat(self.folder.segment(tail.first))
-            except FileNotFoundError:
-                raise _Gone from None
-            if status.st_ino == tail.inode and status.st_size == tail.at.offset:
-                return tail
+        if tail is not None and not tail.sealed and self._is_unchanged(tail):
+            return tail
         if tail is None:
             finish_redaction(self._path, self._chat, self._disk)
         failed_sync = tail is None and self._was_poisoned()
@@ -311,10 +346,18 @@ class Writer:
         if not now.sealed:
             now = self._cut_torn(now)
         if failed_sync:
+            self._disk.sync(self._fds["segment"])  # a new segment vouches for what is before it
             now = self._next_segment(now)
             self._disk.unlink(self._path / POISON_FILE)
         self._tail = now
         return now
+
+    def _is_unchanged(self, tail: Place) -> bool:
+        try:
+            status = self._disk.stat(self.folder.segment(tail.first))
+        except FileNotFoundError:
+            raise _Gone from None
+        return status.st_ino == tail.inode and status.st_size == tail.at.offset
 
     def _open_segment(self, tail: Place) -> None:
         if "segment" in self._fds:
@@ -355,13 +398,8 @@ class Writer:
         if not tail.sealed:
             fd = self._fds["segment"]
             try:
-                self._disk.sync(fd)  # first, so that a seal vouches for what is before it
-                line = seal(
-                    tail.at.seq - tail.first + 1,
-                    tail.at.offset,
-                    self._digest(fd, tail.at.offset),
-                    tail.at.link or b"",
-                )
+                self._disk.sync(fd)  # on the descriptor that wrote, which is told of any earlier failure
+                line = self._sealer.line(self.folder.segment(tail.first), tail)
                 try:
                     write_all(self._disk, fd, line + b"\n")
                 except OSError as error:
@@ -372,15 +410,8 @@ class Writer:
                 self._disk.sync(fd)
             except OSError as error:
                 raise _Poison from error
-        if not self.folder.offsets.keep(tail.first):
-            self.folder.index(tail.first)
+        self.folder.offsets.keep(tail.first)
         return self._next_segment(tail)
-
-    def _digest(self, fd: int, size: int) -> str:
-        digest = sha256()
-        for offset in range(0, size, 1 << 20):
-            digest.update(read_at(self._disk, fd, offset, min(1 << 20, size - offset)))
-        return digest.hexdigest()
 
     def _next_segment(self, tail: Place) -> Place:
         first = tail.at.seq + 1

@@ -1,0 +1,72 @@
+"""What a run ran on, and the folder it may fill."""
+
+import datetime as dt
+import os
+import platform
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+HERE = Path(__file__).parent
+_LIBRARIES = ("msgspec", "xxhash", "aiofiles", "watchfiles")
+
+
+def facts(path: Path) -> dict[str, object]:
+    return {
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {_processor()}, {_memory()}",
+        "system": platform.platform(),
+        "disk": file_system(path),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "libraries": {name: version(name) for name in _LIBRARIES},
+    }
+
+
+def file_system(path: Path) -> str:
+    """The kind of file system ``path`` is on, such as ext4; "unknown" where the system does not say."""
+    kind, longest = "unknown", -1
+    with suppress(OSError):
+        for line in Path("/proc/mounts").read_text().splitlines():
+            _, mount, this_kind, *_ = line.split(" ")
+            inside = mount == "/" or path.resolve().is_relative_to(mount)
+            if inside and len(mount) >= longest:
+                kind, longest = this_kind, len(mount)
+    return kind
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown processor"
+
+
+def _memory() -> str:
+    return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB"
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty folder on the disk of the repository, gone afterwards, however the run ends."""
+    parent = HERE / ".tmp"
+    parent.mkdir(exist_ok=True)
+    before = signal.signal(signal.SIGTERM, _stop)  # else a killed run would leave gigabytes behind
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    try:
+        yield folder
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another run may be using it
+            parent.rmdir()
+
+
+def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)

@@ -1,0 +1,165 @@
+"""How a number is taken and told: interleaved rounds, medians, rows, a table, JSON."""
+
+import gc
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import msgspec
+
+from benchmarks.machine import facts
+
+Case = Callable[[], float]
+Samples = Mapping[str, Sequence[float]]
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A bound on a row's ratio or, where there is no peer, on its value."""
+
+    sign: str
+    bound: float
+
+    def met(self, figure: float) -> bool:
+        return figure >= self.bound if self.sign == ">=" else figure <= self.bound
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.bound:g}"
+
+
+def at_least(bound: float) -> Target:
+    return Target(">=", bound)
+
+
+def at_most(bound: float) -> Target:
+    return Target("<=", bound)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """``value`` and ``peer`` are medians; ``ratio`` is the median of the ratios within a round, not theirs."""
+
+    name: str
+    value: float
+    unit: str
+    against: str
+    peer: float | None
+    ratio: float | None
+    spread: tuple[float, float] | None  # the smallest and the largest ratio of a round
+    rounds: int
+    target: str | None
+    met: bool | None
+
+
+def interleave(rounds: int, cases: Mapping[str, Case], *, warm_up: bool = True) -> dict[str, list[float]]:
+    """Each case once a round, in a new order each time: nobody is always first, or always after the same one."""
+    order = list(cases)
+    random = Random(rounds)
+    if warm_up:
+        for name in order:
+            cases[name]()
+    samples: dict[str, list[float]] = {name: [] for name in order}
+    for index in range(rounds):
+        random.shuffle(order)
+        for name in order:
+            progress(f"  round {index + 1}/{rounds}: {name}")
+            # What earlier cases left behind is not this one's to clean up, nor the workload's to be walked over.
+            gc.collect()
+            gc.freeze()
+            samples[name].append(cases[name]())
+    return samples
+
+
+def compared(
+    name: str, unit: str, samples: Samples, ours: str, theirs: str, target: Target | None = None
+) -> Row:
+    """One case of ``interleave`` next to another."""
+    ratios = [a / b for a, b in zip(samples[ours], samples[theirs], strict=True)]
+    ratio = median(ratios)
+    return Row(
+        name,
+        median(samples[ours]),
+        unit,
+        theirs,
+        median(samples[theirs]),
+        ratio,
+        (min(ratios), max(ratios)),
+        len(ratios),
+        *_verdict(target, ratio),
+    )
+
+
+def limited(name: str, unit: str, values: Sequence[float], against: str, target: Target | None = None) -> Row:
+    """A figure that has no peer, only a limit in its own unit."""
+    value = median(values)
+    return Row(
+        name,
+        value,
+        unit,
+        against,
+        None,
+        None,
+        None,
+        len(values),
+        *_verdict(target, value),
+    )
+
+
+def _verdict(target: Target | None, figure: float) -> tuple[str | None, bool | None]:
+    return (None, None) if target is None else (str(target), target.met(figure))
+
+
+# --- telling -----------------------------------------------------------------------------------------------
+
+
+def progress(text: str) -> None:
+    """Where we are, on stderr; on a terminal one line, overwritten."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+    elif not text.startswith(" "):
+        print(text, file=sys.stderr, flush=True)
+
+
+def table(rows: Sequence[Row]) -> str:
+    cells = [("what", "value", "against", "its value", "ratio", "target", "")]
+    cells += [
+        (
+            row.name,
+            f"{_number(row.value)} {row.unit}",
+            row.against,
+            "" if row.peer is None else _number(row.peer),
+            _ratio(row),
+            row.target or "",
+            {True: "met", False: "MISSED", None: ""}[row.met],
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = (1, 3, 4)
+    lines = [
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def _ratio(row: Row) -> str:
+    """With the smallest and the largest of a round: a wide range says that the machine was not quiet."""
+    if row.ratio is None or row.spread is None:
+        return ""
+    low, high = row.spread
+    return f"{row.ratio:.3g} ({low:.2g} to {high:.2g})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def write_json(path: Path, suite: str, rows: Sequence[Row], *, quick: bool) -> None:
+    report = {"suite": suite, "quick": quick, **facts(path.parent), "rows": rows}
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")

@@ -1,0 +1,115 @@
+"""What ``check`` says of a healthy, a torn and a damaged chat."""
+
+from pathlib import Path
+
+import pytest
+
+from eventlog import FileStorage, Log, Noted, Problem, check, repair, scan
+
+
+@pytest.fixture
+async def chat(tmp_path: Path) -> Path:
+    """Nine entries in several segments."""
+    async with Log(FileStorage(tmp_path, segment_bytes=400)) as log:
+        for n in range(9):
+            await log.append("chat", Noted(f"note {n}"))
+    return tmp_path / "chats" / "chat"
+
+
+def last_segment(chat: Path) -> Path:
+    return max(chat.glob("*.jsonl"))
+
+
+def first_segment(chat: Path) -> Path:
+    return min(chat.glob("*.jsonl"))
+
+
+def files(chat: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in chat.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_healthy_chat_has_no_problems(chat: Path, full: bool) -> None:
+    report = check(chat, full=full)
+    assert report.ok
+    assert report.problems == []
+    assert (report.entries, report.segments) == (9, len(list(chat.glob("*.jsonl"))))
+    assert report.segments > 2
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_torn_chat_is_ok_and_says_where_it_is_torn(chat: Path, full: bool) -> None:
+    size = last_segment(chat).stat().st_size
+    with last_segment(chat).open("ab") as file:
+        file.write(b'{"seq":10,"ts":1')
+    report = check(chat, full=full)
+    assert report.ok
+    assert report.entries == 9
+    assert {(p.kind, p.path, p.offset, p.seq) for p in report.problems} == {
+        ("torn", last_segment(chat), size, 10)
+    }
+
+
+def test_a_damaged_chat_is_not_ok_and_says_where(chat: Path) -> None:
+    content = first_segment(chat).read_bytes()
+    first_segment(chat).write_bytes(content.replace(b"note 1", b"note X"))
+    report = check(chat)
+    assert not report.ok
+    assert (
+        Problem("damaged", "a line does not verify", first_segment(chat), content.index(b'{"seq":2,'), 2)
+        in report.problems
+    )
+
+
+def test_a_line_that_was_durable_and_is_gone_is_damage(chat: Path) -> None:
+    content = last_segment(chat).read_bytes()
+    last_segment(chat).write_bytes(content[: content.rindex(b'{"seq":9,')])
+    report = check(chat)
+    assert [(p.kind, p.seq) for p in report.problems] == [("damaged", 9)]
+
+
+def test_a_missing_segment_is_damage(chat: Path) -> None:
+    first, second, *_ = sorted(chat.glob("*.jsonl"))
+    second.unlink()
+    report = check(chat)
+    assert {p.kind for p in report.problems} == {"damaged"}
+    assert any(p.path == first and "missing" in p.message for p in report.problems)
+
+
+def test_a_file_of_others_is_odd_and_no_damage(chat: Path) -> None:
+    (chat / "notes.txt").write_text("mine")
+    report = check(chat)
+    assert report.ok
+    assert [(p.kind, p.path) for p in report.problems] == [("odd", chat / "notes.txt")]
+
+
+def test_a_file_that_others_may_read_is_odd(chat: Path) -> None:
+    last_segment(chat).chmod(0o644)
+    assert [(p.kind, p.path) for p in check(chat).problems] == [("odd", last_segment(chat))]
+
+
+def test_checking_changes_nothing(chat: Path) -> None:
+    first_segment(chat).write_bytes(first_segment(chat).read_bytes().replace(b"note 1", b"note X"))
+    before = files(chat)
+    check(chat)
+    assert files(chat) == before
+
+
+def test_repair_of_a_healthy_chat_does_nothing(chat: Path) -> None:
+    before = files(chat)
+    assert repair(chat).problems == []
+    assert files(chat) == before
+
+
+def test_repair_keeps_what_verifies_and_a_copy_of_what_was(chat: Path) -> None:
+    before = list(scan(chat))
+    broken = first_segment(chat).read_bytes().replace(b"note 1", b"note X")
+    first_segment(chat).write_bytes(broken)
+    report = repair(chat)
+    assert report.lost == [2]
+    assert [path.read_bytes() for path in report.kept] == [broken]
+    after = list(scan(chat))
+    assert [entry.sum for entry in after if entry.seq != 2] == [
+        entry.sum for entry in before if entry.seq != 2
+    ]
+    assert check(chat).problems == []

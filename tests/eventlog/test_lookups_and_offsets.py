@@ -1,0 +1,232 @@
+"""Caches: with them, without them, or with lies in them, the answers are the same."""
+
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventlog import Disk, Entry, FileStorage, Log, Noted, scan
+from eventlog.folder import Folder
+from eventlog.line import build, decode, draft, seal_up, seq_of, verifies
+from eventlog.lookups import Lookups, fingerprints_of
+from eventlog.numbering import id_fingerprint, text_fingerprint
+from test_storage_agreement import abandon
+
+# --- lookups ---------------------------------------------------------------------------------------------
+
+
+class History:
+    """Which fingerprints each seq has, and their lookups: of a log that never was on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names: list[str] = []
+
+    def open(self) -> Lookups:
+        return Lookups(self.folder, Disk(), self.entries)
+
+    def entries(self, first: int) -> Iterable[tuple[int, bytes]]:
+        for seq, name in enumerate(self.names[first - 1 :], first):
+            yield seq, build(Entry(seq, 0, Noted("n"), id=name, prev="0" * 16), draft(Noted("n")).raw)
+
+    def expected(self, name: str) -> set[int]:
+        return {seq for seq, used in enumerate(self.names, 1) if used == name}
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["cut", "reopen", "lose", "damage", ""]))),
+    spread=st.integers(1, 50),
+)
+def test_lookups_answer_like_a_dict(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]], spread: int
+) -> None:
+    history = History(tmp_path_factory.mktemp("lookups"))
+    lookups = history.open()
+    for count, then in steps:
+        history.names += [f"id {(len(history.names) + i) % spread}" for i in range(count)]
+        lookups.catch_up(len(history.names))
+        if then == "cut":
+            lookups.cut(force=True)
+        elif then:
+            _disturb(history.folder / "cache" / "lookups", then)
+            lookups = history.open()
+            lookups.catch_up(len(history.names))
+        for name in {*history.names[:3], *history.names[-3:], "never used"}:
+            found = lookups.find(id_fingerprint(name))
+            assert history.expected(name) <= set(found)  # others may be proposed, none may be missing
+            assert set(found) <= set(range(1, len(history.names) + 1))
+
+
+def _disturb(folder: Path, how: str) -> None:
+    runs = sorted(folder.glob("*")) if folder.exists() else []
+    if how == "lose" and runs:
+        runs[0].unlink()
+    if how == "damage" and runs:
+        content = bytearray(runs[-1].read_bytes())
+        content[-1] ^= 1
+        runs[-1].write_bytes(bytes(content))
+
+
+def test_many_runs_are_merged_into_few_and_still_answer(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    lookups = history.open()
+    for _ in range(100):
+        history.names += [f"id {len(history.names)}"] * 3
+        lookups.catch_up(len(history.names))
+        lookups.cut(force=True)
+    assert len(list((tmp_path / "cache" / "lookups").iterdir())) < 30
+    for some in (lookups, history.open()):
+        some.catch_up(len(history.names))
+        for name in set(history.names):
+            assert history.expected(name) <= set(some.find(id_fingerprint(name)))
+
+
+@pytest.mark.parametrize("name", ["plain", "\x7f", "\ud800", "日本"])
+def test_what_a_line_says_and_what_was_asked_for_have_one_fingerprint(name: str) -> None:
+    text = name * 2000
+    line = build(Entry(1, 0, Noted("n"), id=name, prev="0" * 16), draft(Noted("n", text)).raw)
+    assert id_fingerprint(name) in fingerprints_of(line)
+    [written] = draft(Noted("n", text)).texts
+    assert text_fingerprint(written) in fingerprints_of(line)
+
+
+async def test_lookups_that_know_entries_a_crash_took_away_do_not_hide_new_ones(tmp_path: Path) -> None:
+    """Runs are kept without a sync and may reach beyond what is left of the log."""
+    storage = FileStorage(tmp_path)
+    log = Log(storage)
+    await log.append("chat", Noted("kept"), id="kept")
+    for number in range(1100):
+        await log.append("chat", Noted("lost", number), id=f"lost {number}", durability="off")
+    abandon(storage)
+    folder = tmp_path / "chats" / "chat"
+    assert list(folder.glob("cache/lookups/*"))
+    segment = folder / "0000000000000001.jsonl"
+    segment.write_bytes(segment.read_bytes()[: json.loads((folder / "head").read_bytes())["end"]])
+    async with Log(FileStorage(tmp_path)) as log:
+        [first] = await log.append("chat", Noted("new"), id="new")
+        assert first.seq == 2
+        assert await log.append("chat", Noted("new"), id="new") == [first]
+        [again] = await log.append("chat", Noted("lost", 7), id="lost 7")
+        assert again.seq == 3
+    async with Log(FileStorage(tmp_path)) as log:
+        assert await log.append("chat", Noted("new"), id="new") == [first]
+
+
+# --- offsets ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def chat(tmp_path: Path) -> Path:
+    """A few hundred entries in many segments, their indexes kept."""
+    async with Log(FileStorage(tmp_path / "store", segment_bytes=6000)) as log:
+        for number in range(60):
+            batch = [Noted("n", number * 5 + i) for i in range(5)]
+            await log.append("chat", *batch, durability="off")
+    path = tmp_path / "store" / "chats" / "chat"
+    assert len(indexes(path)) >= 5
+    return path
+
+
+def indexes(chat: Path) -> list[Path]:
+    return sorted(chat.glob("cache/*.offsets"))
+
+
+def reads_right(chat: Path) -> bool:
+    """Each line by its seq, from a folder that knows nothing yet; and spans from the middle."""
+    folder = Folder(chat, "chat", Disk(), may_write=True)
+    singly = [decode(folder.line(seq)).event for seq in range(300, 0, -1)]
+    span = [seq_of(line) for page in folder.pages(117, 203) for line in page]
+    back = [seq_of(page[-1]) for page in Folder(chat, "chat", Disk()).pages_back(203)]
+    return singly == [Noted("n", seq - 1) for seq in range(300, 0, -1)] and (
+        span == list(range(117, 204)) and back[0] == 203
+    )
+
+
+def rewrite(index: Path, change: dict[str, object]) -> None:
+    """An index that verifies, and lies."""
+    fields = json.loads(index.read_bytes())
+    fields = {"inode": fields["inode"], "seqs": fields["seqs"], "starts": fields["starts"], **change}
+    index.write_bytes(seal_up(json.dumps(fields, separators=(",", ":")).encode()[:-1]))
+
+
+def test_a_missing_index_is_made_again(chat: Path) -> None:
+    before = indexes(chat)
+    shutil.rmtree(chat / "cache")
+    assert reads_right(chat)
+    assert indexes(chat) == before
+
+
+def test_a_reader_that_may_not_write_makes_no_index(chat: Path) -> None:
+    shutil.rmtree(chat / "cache")
+    assert [entry.seq for entry in scan(chat, 117, 203)] == list(range(117, 204))
+    assert not (chat / "cache").exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", b"{}", b'{"inode":1}'])
+def test_a_damaged_index_is_made_again(chat: Path, damage: bytes) -> None:
+    for index in indexes(chat):
+        index.write_bytes(damage)
+    assert reads_right(chat)
+    assert all(index.read_bytes().startswith(b'{"inode":') for index in indexes(chat))
+    assert all(verifies(index.read_bytes()) for index in indexes(chat))
+
+
+async def test_an_index_has_an_anchor_for_every_sixteenth_line(tmp_path: Path) -> None:
+    async with Log(FileStorage(tmp_path, segment_bytes=20_000)) as log:
+        for number in range(300):
+            await log.append("chat", Noted("n", number), durability="off")
+    index = indexes(tmp_path / "chats" / "chat")[0]
+    first, second = json.loads(index.read_bytes())["seqs"][:2]
+    assert second - first == 16
+
+
+def test_an_index_cut_or_flipped_anywhere_changes_no_answer(chat: Path) -> None:
+    index = indexes(chat)[1]
+    first, content = int(index.stem), index.read_bytes()
+    for place in range(len(content)):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << place % 8
+        for wrong in (bytes(flipped), content[:place]):
+            index.write_bytes(wrong)
+            assert seq_of(Folder(chat, "chat", Disk()).line(first + 20)) == first + 20
+
+
+def test_an_index_of_another_file_is_not_used(chat: Path) -> None:
+    """The segment was written anew, as erasure does: another inode, and lines at other places."""
+    for segment in sorted(chat.glob("*.jsonl")):
+        copy = segment.with_suffix(".copy")
+        copy.write_bytes(segment.read_bytes())
+        copy.replace(segment)
+    for index in indexes(chat):
+        rewrite(index, {"starts": [start + 7 for start in json.loads(index.read_bytes())["starts"]]})
+    assert reads_right(chat)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"starts": []},
+        {"seqs": []},
+        {"seqs": [], "starts": []},
+        {"starts": [0] * 99},
+        {"starts": [10**9] * 99},
+        {"starts": [-1] * 99},
+        {"starts": [300] * 99},
+        {"seqs": list(range(0, 9900, 100))},
+    ],
+)
+def test_an_index_that_lies_is_found_out(chat: Path, lie: dict[str, object]) -> None:
+    for index in indexes(chat):
+        rewrite(index, lie)
+    assert reads_right(chat)
+
+
+def test_an_index_that_leads_to_the_line_of_another_seq_is_found_out(chat: Path) -> None:
+    for index in indexes(chat):
+        starts = json.loads(index.read_bytes())["starts"]
+        rewrite(index, {"starts": [*starts[1:], starts[0]]})
+    assert reads_right(chat)

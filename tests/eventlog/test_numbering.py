@@ -1,0 +1,305 @@
+"""Ids, expected heads and repeated texts: the rules by which an append gets its place, on every storage."""
+
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from conftest import TickingClock
+from eventlog import (
+    ChatfoldError,
+    Conflict,
+    Entry,
+    FileStorage,
+    Forked,
+    IdConflict,
+    InvalidEvent,
+    Log,
+    MemoryStorage,
+    MessageAdded,
+    Noted,
+    Redacted,
+    Text,
+    ToolCalled,
+    Unknown,
+)
+from strategies import LARGE_TEXT
+
+Reopen: TypeAlias = Callable[..., Awaitable[Log]]
+
+
+@pytest.fixture(params=["memory", "files"])
+async def any_log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Log]:
+    clock = TickingClock()
+    files = request.param == "files"
+    storage = FileStorage(tmp_path, clock=clock, segment_bytes=2000) if files else MemoryStorage(clock=clock)
+    async with Log(storage) as log:
+        yield log
+
+
+@pytest.fixture
+async def reopen(tmp_path: Path) -> AsyncIterator[Reopen]:
+    """Closes the store, perhaps loses its caches, and opens it again."""
+    logs: list[Log] = []
+
+    async def open_again(*, caches: bool = True) -> Log:
+        for log in logs:
+            await log.storage.close()
+        if not caches:
+            for cache in tmp_path.glob("chats/*/cache"):
+                shutil.rmtree(cache)
+        logs.append(Log(FileStorage(tmp_path, segment_bytes=2000)))
+        return logs[-1]
+
+    yield open_again
+    await logs[-1].storage.close()
+
+
+def lines_of(folder: Path) -> list[bytes]:
+    """As they stand on disk, headers and seals left out."""
+    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_bytes().splitlines()]
+    return [line for line in lines if line.startswith(b'{"seq":')]
+
+
+async def entries_of(log: Log, chat: str) -> list[Entry]:
+    return [entry async for entry in log.read(chat)]
+
+
+# --- ids -------------------------------------------------------------------------------------------------
+
+
+async def test_an_id_is_looked_up_before_the_expected_head(any_log: Log) -> None:
+    first = await any_log.append("chat", Noted("n", 1), after=0, id="x")
+    await any_log.append("chat", Noted("n", 2))
+    assert await any_log.append("chat", Noted("n", 1), after=0, id="x") == first
+    assert await any_log.append("chat", Noted("n", 1), after=77, id="x") == first
+    assert (await any_log.head("chat")).seq == 2
+
+
+async def test_a_retry_returns_the_whole_batch(any_log: Log) -> None:
+    batch = (Noted("n", 1), MessageAdded("user", (Text("long " * 300),)), Noted("n", 3))
+    first = await any_log.append("chat", *batch, id="x", run="r")
+    assert await any_log.append("chat", *batch, id="x") == first
+    assert await any_log.append("chat", *batch, id="x", run="another") == first
+    assert [entry.event for entry in first] == list(batch)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (Noted("n", 2),),
+        (Noted("n", 1), Noted("n", 1)),
+        (Noted("n", 1.0),),
+        (Noted("n", True),),
+        (ToolCalled("n", "1"),),
+    ],
+)
+async def test_an_id_with_other_content_is_a_conflict_and_writes_nothing(
+    any_log: Log, other: tuple[Noted]
+) -> None:
+    await any_log.append("chat", Noted("n", 1), id="x")
+    with pytest.raises(IdConflict):
+        await any_log.append("chat", *other, id="x")
+    with pytest.raises(IdConflict):
+        await any_log.append("chat", *other, id="x", after=1)
+    assert (await any_log.head("chat")).seq == 1
+
+
+async def test_half_a_batch_by_the_same_id_is_a_conflict(any_log: Log) -> None:
+    await any_log.append("chat", Noted("a"), Noted("b"), id="x")
+    for part in ((Noted("a"),), (Noted("a"), Noted("b"), Noted("c"))):
+        with pytest.raises(IdConflict):
+            await any_log.append("chat", *part, id="x")
+
+
+async def test_an_id_holds_for_one_chat_only(any_log: Log) -> None:
+    for chat in ("one", "two"):
+        [entry] = await any_log.append(chat, Noted(chat), id="x")
+        assert entry.event == Noted(chat)
+
+
+@pytest.mark.parametrize("name", ["x", "\x7f", "\x7f007f", "\ud800", "\0", "日本", "n" * 1024, '"\\'])
+@pytest.mark.parametrize("caches", [True, False])
+async def test_an_id_of_any_characters_holds_after_reopening(reopen: Reopen, name: str, caches: bool) -> None:
+    log = await reopen()
+    [first] = await log.append("chat", Noted("n"), id=name)
+    log = await reopen(caches=caches)
+    assert await log.append("chat", Noted("n"), id=name) == [first]
+    with pytest.raises(IdConflict):
+        await log.append("chat", Noted("other"), id=name)
+
+
+async def test_ids_hold_over_many_segments_reopenings_and_lost_caches(reopen: Reopen) -> None:
+    log = await reopen()
+    for number in range(60):
+        await log.append(
+            "chat", Noted("n", number), Noted("filling " * 20), id=f"id {number}", durability="off"
+        )
+        if number in (20, 40):
+            log = await reopen(caches=number == 20)
+    for caches in (True, False):
+        log = await reopen(caches=caches)
+        for number in range(60):
+            [first, _] = await log.append(
+                "chat", Noted("n", number), Noted("filling " * 20), id=f"id {number}"
+            )
+            assert (first.seq, first.id) == (2 * number + 1, f"id {number}")
+    assert (await log.head("chat")).seq == 120
+
+
+async def test_a_fork_knows_the_ids_of_its_parent(any_log: Log) -> None:
+    first = await any_log.append("chat", Noted("n"), id="\x7f")
+    await any_log.append("chat", Noted("later"), id="later")
+    await any_log.fork("chat", "fork", at=1)
+    assert await any_log.append("fork", Noted("n"), id="\x7f") == first
+    [later] = await any_log.append("fork", Noted("later"), id="later")
+    assert later.seq == 3
+
+
+@pytest.mark.parametrize("at", [1, 2])
+async def test_a_fork_inside_a_batch_does_not_take_its_half_for_the_whole(any_log: Log, at: int) -> None:
+    """The child has the id and not all of the content: that is neither the same append nor a new one."""
+    batch = (Noted("a"), Noted("b"), Noted("c"))
+    await any_log.append("chat", *batch, id="x")
+    await any_log.fork("chat", "fork", at)
+    for _ in range(3):
+        with pytest.raises(IdConflict):
+            await any_log.append("fork", *batch, id="x")
+        await any_log.append("fork", Noted("more"))
+    assert (await entries_of(any_log, "fork"))[at].event == Forked("chat", at)
+
+
+async def test_a_retry_of_an_erased_append_returns_what_is_left(any_log: Log) -> None:
+    await any_log.append("chat", MessageAdded("user", (Text("secret"),)), id="x")
+    await any_log.redact("chat", 1)
+    [again] = await any_log.append("chat", MessageAdded("user", (Text("secret"),)), id="x")
+    assert again.was is not None
+    assert again.event == MessageAdded("user", (Text("[redacted]"),))
+    assert [entry.event for entry in await entries_of(any_log, "chat")][1:] == [Redacted((1,))]
+
+
+async def test_a_retry_finds_what_was_kept_in_a_blob(any_log: Log) -> None:
+    event = MessageAdded("user", (Text(LARGE_TEXT),))
+    first = await any_log.append("chat", event, id="x")
+    assert await any_log.append("chat", event, id="x") == first
+    assert first[0].event == event
+
+
+# --- the expected head -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [-1, 0, 1, 3, 2**70])
+async def test_a_wrong_expected_head_is_a_conflict_with_both_numbers(any_log: Log, after: int) -> None:
+    await any_log.append("chat", Noted("a"), Noted("b"), after=0)
+    with pytest.raises(Conflict) as caught:
+        await any_log.append("chat", Noted("c"), after=after)
+    assert (caught.value.expected, caught.value.actual, caught.value.chat) == (after, 2, "chat")
+    assert (await any_log.append("chat", Noted("c"), after=2))[0].seq == 3
+
+
+async def test_a_conflict_on_a_chat_that_is_not_there_makes_none(any_log: Log) -> None:
+    with pytest.raises(Conflict):
+        await any_log.append("chat", Noted("a"), after=5)
+    assert [key async for key in any_log.chats()] == []
+
+
+async def test_an_append_of_nothing_is_refused(any_log: Log) -> None:
+    with pytest.raises(InvalidEvent):
+        await any_log.append("chat")
+
+
+async def test_a_deleted_chat_starts_anew_with_its_next_append(any_log: Log) -> None:
+    await any_log.append("chat", Noted("old"), id="x")
+    await any_log.delete("chat")
+    assert (await any_log.head("chat")).seq == 0
+    [entry] = await any_log.append("chat", Noted("new"), id="x", after=0)
+    assert (entry.seq, entry.event) == (1, Noted("new"))
+
+
+async def test_reading_back_from_before_the_first_entry_is_reading_nothing(any_log: Log) -> None:
+    for number in range(40):
+        await any_log.append("chat", Noted("filling " * 20, number))
+    assert [entry async for entry in any_log.read_back("chat", 0)] == []
+    assert [entry async for entry in any_log.read("chat", 1, 0)] == []
+
+
+# --- repeated texts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "deduplicated"), [(1023, False), (1024, True), (5000, True)])
+async def test_a_text_is_deduplicated_from_one_kibibyte_on(
+    log: Log, root: Path, size: int, deduplicated: bool
+) -> None:
+    for _ in range(2):
+        await log.append("chat", Noted("n", "x" * size))
+    _, second = lines_of(root / "chats" / "chat")
+    assert (b"x" * size not in second) is deduplicated
+    assert [entry.event for entry in await entries_of(log, "chat")] == [Noted("n", "x" * size)] * 2
+
+
+async def test_a_text_is_found_again_after_reopening_in_another_segment(
+    reopen: Reopen, tmp_path: Path
+) -> None:
+    for caches in (True, True, False):
+        log = await reopen(caches=caches)
+        await log.append("chat", Noted("n", "said before " * 200), Noted("filling " * 100))
+    lines = lines_of(tmp_path / "chats" / "chat")
+    assert [b"said before" in line for line in lines] == [True, *[False] * 5]
+    events = [entry.event for entry in await entries_of(log, "chat")]
+    assert events == [Noted("n", "said before " * 200), Noted("filling " * 100)] * 3
+
+
+async def test_erasing_a_text_erases_every_entry_that_refers_to_it(any_log: Log) -> None:
+    for _ in range(3):
+        await any_log.append("chat", MessageAdded("user", (Text("secret " * 300),)))
+    assert await any_log.redact("chat", 2) == {"chat": [1, 2, 3]}
+    assert all("secret" not in str(entry.event) for entry in await entries_of(any_log, "chat"))
+
+
+async def test_a_text_that_looks_like_json_between_texts_does_not_stand_in_the_way_of_erasure(
+    any_log: Log,
+) -> None:
+    trap = ":[" + "1," * 600
+    await any_log.append("chat", Noted(trap))
+    await any_log.append("chat", ToolCalled("c", "t", {"a": trap, "b": [1] * 600 + ["x"]}))
+    assert (await any_log.redact("chat", 2))["chat"] == [1, 2]
+    assert (await entries_of(any_log, "chat"))[1].was is not None
+
+
+@pytest.mark.parametrize("depth", [100, 127, 128])
+async def test_a_deeply_nested_value_does_not_stand_in_the_way_of_ids(reopen: Reopen, depth: int) -> None:
+    log = await reopen()
+    value: list[object] = []
+    for _ in range(depth - 1):
+        value = [value]
+    await log.append("chat", MessageAdded("user", (Text("t"),), meta={}), Noted("n", value))
+    log = await reopen(caches=False)
+    [first] = await log.append("chat", Noted("x" * 2000), id="x")
+    assert await log.append("chat", Noted("x" * 2000), id="x") == [first]
+
+
+async def test_an_unknown_event_is_read_the_same_after_it_was_written(any_log: Log) -> None:
+    events = [Unknown("u", b'{"type":"u","deep":%b1%b}' % (b"[" * n, b"]" * n)) for n in (1, 120)]
+    events.append(Unknown("u", b'{ "type" : "u" }'))
+    for event in events:
+        await any_log.append("chat", event)
+    await any_log.append("chat", Noted("n"), id="x")
+    assert [entry.event for entry in await entries_of(any_log, "chat")] == [*events, Noted("n")]
+
+
+@pytest.mark.parametrize("raw", [b'{"type":"u"} ', b'{"type":"u"}\t', b'\r{"type":"u"}'])
+async def test_an_unknown_event_with_space_around_it_does_not_break_the_chat(
+    any_log: Log, raw: bytes
+) -> None:
+    await any_log.append("chat", Noted("before"))
+    try:
+        await any_log.append("chat", Unknown("u", raw))
+    except ChatfoldError:
+        assert (await any_log.head("chat")).seq == 1
+        return
+    assert [entry.event for entry in await entries_of(any_log, "chat")] == [
+        Noted("before"),
+        Unknown("u", raw),
+    ]

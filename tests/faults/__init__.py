@@ -1,0 +1,1 @@
+"""Real processes, real files, real kills: what the log does when everything around it breaks."""

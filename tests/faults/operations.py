@@ -1,0 +1,236 @@
+"""Everything that changes a store, and what must be true of it when that was interrupted at any point.
+
+``STORE`` chats are made by ``prepare``; an operation then works on a copy, tells what returned, and is cut short
+by a kill or a failing disk. ``judge`` opens what is left with a healthy disk.
+"""
+
+import asyncio
+import fcntl
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from eventlog import (
+    Disk,
+    Entry,
+    FileStorage,
+    Forked,
+    Log,
+    MessageAdded,
+    Noted,
+    Redacted,
+    Text,
+    check,
+    repair,
+)
+from faults.talk import entries_of, is_clean, short
+
+SEGMENT_BYTES = 900
+SECRET = "the password is swordfish, do not tell; " * 40  # long enough to be referred to
+LARGE = "a text too large for a line " * 40_000
+STORE = ("chat", "twin", "other")
+Tell = Callable[[str], None]
+
+
+def opened(root: Path, disk: Disk | None = None) -> Log:
+    return Log(FileStorage(root, segment_bytes=SEGMENT_BYTES, disk=disk, durability="full"))
+
+
+async def prepare(root: Path) -> None:
+    """A chat of several segments with a secret said twice, a fork of it, and one that has nothing to do with them."""
+    async with opened(root) as log:
+        for number in range(3):
+            await log.append("chat", *short(f"p{number}"), id=f"p{number}")
+        await log.append("chat", MessageAdded("user", (Text(SECRET),)))
+        await log.append("chat", *short("p4", 3), id="p4")
+        await log.append("chat", Noted("again", {"text": SECRET}))
+        await log.fork("chat", "twin")
+        await log.append("chat", *short("p5"), id="p5")
+        await log.append("other", *short("o"), id="o")
+
+
+async def prepare_torn(root: Path) -> None:
+    await prepare(root)
+    with max((root / "chats" / "chat").glob("*.jsonl")).open("ab") as segment:
+        segment.write(b'{"seq":10,"ts":17')
+
+
+async def prepare_large(root: Path) -> None:
+    await prepare(root)
+    async with opened(root) as log:
+        await log.append("chat", Noted("large", {"text": SECRET + LARGE}))
+
+
+async def prepare_damaged(root: Path) -> None:
+    await prepare(root)
+    segment = min((root / "chats" / "chat").glob("*.jsonl"))
+    content = segment.read_bytes()
+    segment.unlink()  # its fork has the same file
+    segment.write_bytes(content.replace(b'"p1"', b'"x1"'))
+    segment.chmod(0o600)
+
+
+# --- the operations: each tells the ids, or its own name, once they are acknowledged ------------------------
+
+
+async def append(log: Log, tell: Tell) -> None:
+    for name, count in (("a", 1), ("b", 3)):
+        await log.append("chat", *short(name, count), id=name)
+        tell(name)
+
+
+async def roll(log: Log, tell: Tell) -> None:
+    for number in range(8):
+        await log.append("chat", *short(f"r{number}", 1 + number % 2), id=f"r{number}")
+        tell(f"r{number}")
+
+
+async def append_large(log: Log, tell: Tell) -> None:
+    await log.append("chat", Noted("large", {"text": LARGE}), id="large")
+    tell("large")
+
+
+async def create(log: Log, tell: Tell) -> None:
+    await log.append("new", *short("n", 2), id="n")
+    tell("n")
+
+
+async def fork(log: Log, tell: Tell) -> None:
+    await log.fork("chat", "branch", 7)
+    tell("fork")
+
+
+async def redact(log: Log, tell: Tell) -> None:
+    await log.redact("chat", 4)
+    tell("redact")
+
+
+async def redact_large(log: Log, tell: Tell) -> None:
+    await log.redact("chat", 4, 10)
+    tell("redact")
+
+
+async def delete(log: Log, tell: Tell) -> None:
+    await log.delete("chat")
+    tell("delete")
+
+
+async def mend(log: Log, tell: Tell) -> None:
+    storage = log.storage
+    assert isinstance(storage, FileStorage)
+    repair(storage._root / "chats" / "chat", disk=storage._disk)
+    tell("mend")
+
+
+Prepare = Callable[[Path], Coroutine[Any, Any, None]]
+Run = Callable[[Log, Tell], Coroutine[Any, Any, None]]
+OPERATIONS: dict[str, tuple[Prepare, Run]] = {
+    "append": (prepare, append),
+    "append to a torn log": (prepare_torn, append),
+    "append a blob": (prepare, append_large),
+    "roll": (prepare, roll),
+    "create": (prepare, create),
+    "fork": (prepare, fork),
+    "redact": (prepare, redact),
+    "redact a blob": (prepare_large, redact_large),
+    "delete": (prepare, delete),
+    "repair": (prepare_damaged, mend),
+}
+
+
+# --- what must be true afterwards ---------------------------------------------------------------------------
+
+def judge(name: str, root: Path, told: list[str]) -> None:
+    """``told``: what the operation called ``name`` acknowledged before it was cut short."""
+    _no_lock_is_held(root)
+    listed = set(asyncio.run(_listed(root)))
+    _right_chats(name, listed, told)
+    if name == "repair" and "mend" not in told:
+        repair(root / "chats" / "chat")
+    for chat in listed:
+        assert check(root / "chats" / chat).ok
+    asyncio.run(_write_on(root, sorted(listed)))
+    _nothing_left_over(root)
+    for chat in listed:
+        folder = root / "chats" / chat
+        assert is_clean(folder)
+        _right_entries(chat, entries_of(folder), told, name)
+    if name.startswith("redact"):
+        _erased_everywhere_or_nowhere(root, told)
+
+
+def _no_lock_is_held(root: Path) -> None:
+    """Or the next writer would wait for ever."""
+    for path in root.rglob("lock"):
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+async def _listed(root: Path) -> list[str]:
+    async with Log(FileStorage(root, read_only=True)) as log:
+        return [chat async for chat in log.chats()]
+
+
+def _right_chats(name: str, listed: set[str], told: list[str]) -> None:
+    must, may = set(STORE), set(STORE)
+    if name == "delete":
+        must.remove("chat")
+        if "delete" in told:
+            may.remove("chat")
+    for operation, chat in (("create", "new"), ("fork", "branch")):
+        if name == operation:
+            may.add(chat)
+            must |= {chat} if told else set()
+    assert must <= listed <= may
+
+
+async def _write_on(root: Path, chats: list[str]) -> None:
+    """A healthy writer comes along."""
+    async with opened(root) as log:
+        for chat in chats:
+            await log.append(chat, *short("after"), id="after")
+
+
+def _nothing_left_over(root: Path) -> None:
+    assert not list((root / "chats").glob(".*"))
+    assert not list((root / "trash").iterdir())
+    assert not list(root.rglob("redacting"))
+    assert not list(root.rglob("failed-sync"))
+
+
+def _right_entries(chat: str, entries: list[Entry], told: list[str], name: str) -> None:
+    names = [entry.id for entry in entries if entry.id is not None]
+    before = {"chat": ["p0", "p1", "p2", "p4", "p5"], "twin": ["p0", "p1", "p2", "p4"], "other": ["o"]}
+    expected = before.get(chat, ["p0", "p1", "p2", "p4"][: 4 if chat == "branch" else 0])
+    if name == "repair" and chat == "chat":
+        expected.remove("p1")
+    assert names[: len(expected)] == expected
+    assert names[-1] == "after"
+    added = names[len(expected) : -1]
+    assert len(added) == len(set(added))
+    acknowledged = [word for word in told if len(word) <= 2 or word == "large"]
+    if chat == ("new" if name == "create" else "chat"):
+        # Of what was not acknowledged, at most the one that was under way.
+        assert added[: len(acknowledged)] == acknowledged
+        assert len(added) <= len(acknowledged) + 1
+    else:
+        assert not added
+    if chat == "branch":
+        assert entries[7].event == Forked("chat", 7)
+        assert len(entries) == 9
+
+
+def _erased_everywhere_or_nowhere(root: Path, told: list[str]) -> None:
+    """Not one copy of the words is left in any chat, or every chat still has them."""
+    holding = {chat for chat in STORE if _says(root / "chats" / chat)}
+    assert holding in (set(), {"chat", "twin"})
+    if told:
+        assert not holding
+    if not holding:
+        assert not [path for path in root.rglob("*") if path.is_file() and b"swordfish" in path.read_bytes()]
+    for chat in holding:
+        assert not any(isinstance(entry.event, Redacted) for entry in entries_of(root / "chats" / chat))
+
+
+def _says(folder: Path) -> bool:
+    return any("swordfish" in repr(entry.event) for entry in entries_of(folder))
