@@ -231,27 +231,37 @@ class Folder:
     def pages_back(self, last: int | None = None) -> Iterator[list[bytes]]:
         """The lines up to ``last``, last page first, each page in order."""
         tail = self.tail()
-        firsts = self.segments()
-        if last is None or last >= tail.at.seq:
-            segment, end = tail.first, tail.at.offset
-        else:
-            segment, end = self.find(last + 1)
-            if segment > last:
-                segment, end = firsts[firsts.index(segment) - 1], 0
-        newer: bytes | None = None
-        for first in reversed(firsts[: firsts.index(segment) + 1]):
+        last = tail.at.seq if last is None else min(last, tail.at.seq)
+        link: bytes | None = None  # of the line before, as the segment after it says
+        for first in reversed(self.segments()):
+            if first > last:
+                continue
             with self.opened(first) as fd:
-                at = self.start(first, fd)
-                end = end or self.disk.fstat(fd).st_size
-                for lines in lines_back(self.disk, fd, at.offset, end):
-                    if lines and lines[-1].startswith(SEAL):
+                start = self.start(first, fd)
+                for lines in lines_back(self.disk, fd, start.offset, self._end_of(last, tail, fd)):
+                    if lines[-1].startswith(SEAL):
                         lines.pop()
-                    if lines and (not verifies(lines[0]) or (newer and link_of(lines[-1]) != newer)):
-                        raise CorruptLog("a line does not verify", seq=first)
-                    newer = None
+                    if lines and not self._is_last(lines, last, link):
+                        raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
                     if lines:
                         yield lines
-                newer, end = at.link, 0
+                        last, link = last - len(lines), None
+                if last >= first:
+                    raise CorruptLog("the segment ends too early", seq=last)
+                link = start.link
+
+    def _end_of(self, last: int, tail: Place, fd: int) -> int:
+        """The byte after line ``last``, or after the seal that follows it, of the segment it is in."""
+        if last == tail.at.seq:
+            return tail.at.offset
+        if self._exists(last + 1):
+            return self.disk.fstat(fd).st_size
+        return self.find(last + 1)[1]
+
+    def _is_last(self, lines: list[bytes], last: int, link: bytes | None) -> bool:
+        """Do these verified lines end with seq ``last``?"""
+        end = lines[-1]
+        return verifies(lines[0]) and seq_of(end) == last and (link is None or link_of(end) == link)
 
     def line(self, seq: int) -> bytes:
         """One line as it was written. Only this one is verified, not those it is found by."""
@@ -280,6 +290,10 @@ class Folder:
                 start = offset + len(data) - sum(map(len, lines[count:])) - max(0, len(lines) - 1 - count)
                 return (lines[count] if len(lines) == count + 2 else b""), start
             size *= 4
+
+    def link(self, seq: int) -> str | None:
+        """Of the line; None if there is no such line."""
+        return link_of(self.line(seq)).decode() if 0 < seq <= self.tail().at.seq else None
 
     def blob(self, digest: str) -> bytes:
         return read_blob(self.disk, self.path, digest)

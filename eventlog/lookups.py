@@ -35,19 +35,32 @@ _NAME = re.compile(r"(\d{16})-(\d{16})")
 class Run(msgspec.Struct, frozen=True):
     first: int
     last: int
+    link: str  # of the last entry: a run of a history that a crash took away names another one
     rows: array  # type: ignore[type-arg]  # array has no runtime parameter in 3.11
     kept: bool = True  # is it in a file?
 
 
+class _Title(msgspec.Struct):
+    """The first line of a run's file."""
+
+    link: str
+    xxh3: int
+
+
 class Lookups:
-    """``entries(first)`` reads the lines from seq ``first`` to the end, whole."""
+    """``entries(first)``: the lines from seq ``first`` on, whole. ``link(seq)``: of a line; None if there is none."""
 
     def __init__(
-        self, folder: Path, disk: Disk, entries: Callable[[int], Iterable[tuple[int, bytes]]]
+        self,
+        folder: Path,
+        disk: Disk,
+        entries: Callable[[int], Iterable[tuple[int, bytes]]],
+        link: Callable[[int], str | None],
     ) -> None:
         self._folder = folder / CACHE / "lookups"
         self._disk = disk
         self._entries = entries
+        self._link = link
         self._recent: dict[int, list[int]] = {}
         self._runs: list[Run] = []
         self._next = 1  # the first seq that no run covers
@@ -102,7 +115,9 @@ class Lookups:
         if self._seen < self._next or not (self._recent if force else self.is_due()):
             return
         rows = sorted((upper << 32) | seq for upper, seqs in self._recent.items() for seq in seqs)
-        self._runs.append(Run(self._next, self._seen, array("Q", rows), kept=False))
+        self._runs.append(
+            Run(self._next, self._seen, self._link(self._seen) or "", array("Q", rows), kept=False)
+        )
         self._recent.clear()
         self._next = self._seen + 1
         self._merge()
@@ -117,7 +132,7 @@ class Lookups:
             if here:
                 rows = [row for row in run.rows if row & _SEQ not in left]
                 rows += [(fingerprint >> 32 << 32) | seq for seq in here for fingerprint in left[seq]]
-                self._runs[index] = Run(run.first, run.last, array("Q", sorted(rows)), kept=False)
+                self._runs[index] = Run(run.first, run.last, run.link, array("Q", sorted(rows)), kept=False)
         self.forget_recent()
         self._keep()
 
@@ -130,7 +145,7 @@ class Lookups:
             if largest > _FULL // _FAN or largest > _FAN * max(len(some[-1].rows), _CUT):
                 return
             rows = array("Q", sorted(row for run in some for row in run.rows))
-            self._runs[-_FAN:] = [Run(some[0].first, some[-1].last, rows, kept=False)]
+            self._runs[-_FAN:] = [Run(some[0].first, some[-1].last, some[-1].link, rows, kept=False)]
             for run in some:
                 with suppress(OSError):
                     self._disk.unlink(self._path(run))
@@ -143,9 +158,9 @@ class Lookups:
             for index, run in enumerate(self._runs):
                 if not run.kept:
                     body = run.rows.tobytes()
-                    title = seal_up(b'{"rows":%d,"xxh3":%d' % (len(run.rows), xxh3_64_intdigest(body)))
+                    title = seal_up(msgspec.json.encode(_Title(run.link, xxh3_64_intdigest(body)))[:-1])
                     publish(self._disk, self._path(run), title + b"\n" + body, durable=False)
-                    self._runs[index] = Run(run.first, run.last, run.rows)
+                    self._runs[index] = Run(run.first, run.last, run.link, run.rows)
 
     def _path(self, run: Run) -> Path:
         return self._folder / f"{run.first:016d}-{run.last:016d}"
@@ -167,13 +182,16 @@ class Lookups:
         self._seen = self._next - 1
 
     def _read(self, first: int, last: int) -> Run | None:
-        run = Run(first, last, array("Q"))
         try:
-            title, _, body = read_file(self._disk, self._path(run)).partition(b"\n")
-        except OSError:
+            line, _, body = read_file(self._disk, self._path(Run(first, last, "", array("Q")))).partition(
+                b"\n"
+            )
+            title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
+        except (OSError, msgspec.DecodeError):
             return None
-        if not verifies(title) or msgspec.json.decode(title)["xxh3"] != xxh3_64_intdigest(body):
+        if title is None or title.xxh3 != xxh3_64_intdigest(body) or title.link != self._link(last):
             return None
+        run = Run(first, last, title.link, array("Q"))
         run.rows.frombytes(body)
         return run
 

@@ -49,8 +49,8 @@ class _Chat:
         return resolve(line, self.line, self.blob)
 
     def view(self) -> View:
-        def link(seq: int) -> bytes | None:
-            return link_of(self.lines[seq - 1]) if seq <= len(self.lines) else None
+        def link(seq: int) -> str | None:
+            return link_of(self.lines[seq - 1]).decode() if seq <= len(self.lines) else None
 
         return View(
             link, [(seq, refs) for seq, line in enumerate(self.lines, 1) if (refs := references(line)[0])]

@@ -52,12 +52,13 @@ class Offsets:
         if start < anchors.end:
             return
         anchors.gap |= start > anchors.end
-        for index in range(0, len(lines), _STRIDE):
-            some = lines[index : index + _STRIDE]
-            anchors.seqs.append(seq + index)
+        begin, end = 0, (first - seq) % _STRIDE  # the next line with an anchor
+        while end < len(lines):
+            start += end - begin + sum(map(len, lines[begin:end]))
+            anchors.seqs.append(seq + end)
             anchors.starts.append(start)
-            start += len(some) + sum(map(len, some))
-        anchors.end = start
+            begin, end = end, end + _STRIDE
+        anchors.end = start + len(lines) - begin + sum(map(len, lines[begin:]))
 
     def nearest(self, first: int, inode: int, seq: int) -> tuple[int, int] | None:
         """(seq, start) of the last line known at or before ``seq``."""
@@ -65,7 +66,9 @@ class Offsets:
         if anchors is None or anchors.inode != inode:
             return None
         index = bisect_right(anchors.seqs, seq) - 1
-        return (anchors.seqs[index], anchors.starts[index]) if index >= 0 else None
+        if index < 0 or anchors.starts[index] < 0:
+            return None
+        return anchors.seqs[index], anchors.starts[index]
 
     def keep(self, first: int) -> None:
         """The segment is full: keeps its index. One of which a part was never seen is made when it is read."""
@@ -90,7 +93,7 @@ class Offsets:
             return None
         with suppress(msgspec.DecodeError):
             anchors = msgspec.json.decode(line, type=Anchors)
-            if anchors.inode == inode:
+            if anchors.inode == inode and len(anchors.seqs) == len(anchors.starts):
                 self._anchors[first] = anchors
                 return anchors
         return None

@@ -67,7 +67,7 @@ def finish_redaction(path: Path, chat: str, disk: Disk) -> None:
 
 
 def _view(folder: Folder) -> View:
-    end = folder.tail().at.seq
+    folder.tail()
     pointing: list[tuple[int, set[int]]] = []
     seq = 0
     for page in folder.pages():
@@ -76,7 +76,7 @@ def _view(folder: Folder) -> View:
             targets = references(line)[0]
             if targets:
                 pointing.append((seq, targets))
-    return View(lambda seq: link_of(folder.line(seq)) if seq <= end else None, pointing)
+    return View(folder.link, pointing)
 
 
 def _without(folder: Folder, first: int, wanted: set[int]) -> bytes:
@@ -106,7 +106,7 @@ def _drop_blobs(folder: Folder) -> None:
 def _drop_copies(folder: Folder, wanted: set[int]) -> None:
     """Caches and what was set aside may hold the same words."""
     left = {seq: fingerprints_of(folder.line(seq)) for seq in wanted}
-    Lookups(folder.path, folder.disk, lambda _first: ()).erase(left)
+    Lookups(folder.path, folder.disk, lambda _first: (), folder.link).erase(left)
     for name in (ASIDE, CACHE):
         with suppress(FileNotFoundError):
             for inner in folder.disk.names(folder.path / name):

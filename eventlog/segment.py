@@ -114,4 +114,5 @@ def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes
                 yield lines[index:]
                 return
             newer = line
-        yield lines
+        if lines:
+            yield lines

@@ -34,7 +34,7 @@ def lost(seq: int, prev: bytes, was: bytes | None, batch: str | None, note: str)
 class View(msgspec.Struct):
     """What erasing needs to know of one chat."""
 
-    link: Callable[[int], bytes | None]  # of the entry at a seq; None if there is none
+    link: Callable[[int], str | None]  # of the entry at a seq; None if there is none
     pointing: list[tuple[int, set[int]]]  # (seq, the earlier seqs it refers to), in order
 
 

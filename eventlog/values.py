@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from eventlog.errors import InvalidEvent
-from eventlog.events import Event, Struct, Unknown
+from eventlog.events import Event, Part, Struct, Unknown
 
 ESC = "\x7f"
 MAX_DEPTH = 128
@@ -53,8 +53,7 @@ class _Wrong(Exception):
 
 def check(event: Event, long: list[str]) -> bool:
     """True if ``escape`` is needed. Collects the event's long strings into ``long``."""
-    checks = _CHECKS.get(type(event))
-    if checks is None or type(event) is Unknown:
+    if type(event) not in _EVENTS:
         raise InvalidEvent(f"{type(event).__name__} is not an event of the vocabulary")
     try:
         return _struct(event, long)
@@ -154,12 +153,15 @@ def _tuple_of(item: Check) -> Check:
     return tuple_of
 
 
-def _struct(value: Any, long: list[str]) -> bool:
-    fields = _CHECKS.get(type(value))
-    if fields is None:
+def _part(value: Any, long: list[str]) -> bool:
+    if type(value) not in _PARTS:
         raise _wrong("a part", value)
+    return _struct(value, long)
+
+
+def _struct(value: Any, long: list[str]) -> bool:
     odd = False
-    for name, field in fields:
+    for name, field in _CHECKS[type(value)]:
         try:
             odd |= field(getattr(value, name), long)
         except _Wrong as wrong:
@@ -177,6 +179,16 @@ def _mapping(value: Any, long: list[str]) -> bool:
 def _counts(value: Any, _long: list[str]) -> bool:
     if type(value) is not dict or not all(type(k) is str and type(v) is int for k, v in value.items()):
         raise _wrong("dict of str to int", value)
+    for item in value.values():
+        _integer(item, _long)
+    return False
+
+
+def _integer(value: Any, _long: list[str]) -> bool:
+    if type(value) is not int:
+        raise _wrong("int", value)
+    if not -_HUGE < value < _HUGE:
+        raise _Wrong(f"an integer of more than {MAX_DIGITS} digits")
     return False
 
 
@@ -187,9 +199,7 @@ def _json(value: Any, long: list[str], depth: int = MAX_DEPTH) -> bool:
     if kind is bool or value is None:
         return False
     if kind is int:
-        if not -_HUGE < value < _HUGE:
-            raise _Wrong(f"an integer of more than {MAX_DIGITS} digits")
-        return False
+        return _integer(value, long)
     if kind is float:
         return not math.isfinite(value)
     if kind is bytes:
@@ -219,7 +229,9 @@ def _checker(hint: Any) -> Check:
         return _json
     if hint is str:
         return _string
-    if isinstance(hint, type) and hint in (int, bool, bytes):
+    if hint is int:
+        return _integer
+    if hint is bool or hint is bytes:
         return _exactly(hint)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
@@ -229,7 +241,7 @@ def _checker(hint: Any) -> Check:
     if origin is dict:
         return _counts if args[1] is int else _mapping
     if origin in (typing.Union, UnionType) and NoneType not in args:
-        return _struct  # the parts
+        return _part
     raise TypeError(f"the vocabulary has no check for {hint}")
 
 
@@ -240,6 +252,10 @@ def _fields(kind: type[Struct]) -> tuple[tuple[str, Check], ...]:
 _CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
     kind: _fields(kind) for kind in Struct.__subclasses__() if kind is not Unknown
 }
+
+
+_PARTS = frozenset(typing.get_args(Part))
+_EVENTS = frozenset(typing.get_args(Event)) - {Unknown}
 
 
 def to_builtins(event: Event) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Writer:
     def _reset(self) -> None:
         self.close()
         self.folder = Folder(self._path, self._chat, self._disk, may_write=True)
-        self._lookups = Lookups(self._path, self._disk, self._whole_lines)
+        self._lookups = Lookups(self._path, self._disk, self._whole_lines, self.folder.link)
         self._pending: dict[int, bytes] = {}  # numbered, not written yet
         self._tail: Place | None = None
         self._synced = 0

@@ -12,6 +12,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from eventlog import Data, Entry, Event, File, Reasoning, Text, Unknown
+from eventlog.values import MAX_DIGITS
 
 LONG_TEXTS = (
     "the same tool result again. " * 40,  # all of them 1 KiB or more: long enough to be deduplicated
@@ -50,7 +51,7 @@ texts = st.one_of(short_texts, short_texts, short_texts, st.sampled_from(LONG_TE
 _names = st.text(st.characters(exclude_categories=()), min_size=1, max_size=12) | st.sampled_from(
     tuple(text for text in _HOSTILE_TEXTS if text)
 )
-_huge = st.sampled_from((2**63, 2**64, -(2**63) - 1, 10**4299, -(10**4298)))
+_huge = st.sampled_from((2**63, 2**64, -(2**63) - 1, 10**MAX_DIGITS - 1, 1 - 10**MAX_DIGITS))
 integers = st.one_of(st.integers(-9, 9), st.integers(), _huge)
 floats = st.floats() | st.sampled_from((math.nan, math.inf, -math.inf, -0.0, 1.0, 1e22, 5e-324))
 data = st.binary(max_size=40) | st.sampled_from((b"", b"\0\xff", b"many bytes " * 200))

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_storage_agreement import abandon
 
 from eventlog import Disk, Entry, FileStorage, Log, Noted, scan
 from eventlog.folder import Folder
 from eventlog.line import build, decode, draft, seal_up, seq_of, verifies
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.numbering import id_fingerprint, text_fingerprint
-from test_storage_agreement import abandon
 
 # --- lookups ---------------------------------------------------------------------------------------------
 
@@ -27,11 +27,15 @@ class History:
         self.names: list[str] = []
 
     def open(self) -> Lookups:
-        return Lookups(self.folder, Disk(), self.entries)
+        return Lookups(self.folder, Disk(), self.entries, self.link)
 
     def entries(self, first: int) -> Iterable[tuple[int, bytes]]:
         for seq, name in enumerate(self.names[first - 1 :], first):
             yield seq, build(Entry(seq, 0, Noted("n"), id=name, prev="0" * 16), draft(Noted("n")).raw)
+
+    def link(self, seq: int) -> str | None:
+        """Names everything up to ``seq``, as a sum does."""
+        return f"{text_fingerprint(str(self.names[:seq])):016x}" if seq <= len(self.names) else None
 
     def expected(self, name: str) -> set[int]:
         return {seq for seq, used in enumerate(self.names, 1) if used == name}
@@ -83,6 +87,22 @@ def test_many_runs_are_merged_into_few_and_still_answer(tmp_path: Path) -> None:
         some.catch_up(len(history.names))
         for name in set(history.names):
             assert history.expected(name) <= set(some.find(id_fingerprint(name)))
+
+
+@pytest.mark.parametrize("left", [0, 20, 35, 50])
+def test_runs_of_entries_that_are_others_now_are_not_used(tmp_path: Path, left: int) -> None:
+    """A crash took entries away that a run already knew, and others were appended in their place."""
+    history = History(tmp_path)
+    for count in (20, 50):
+        history.names += [f"old {number}" for number in range(len(history.names), count)]
+        lookups = history.open()
+        lookups.catch_up(count)
+        lookups.cut(force=True)
+    history.names[left:] = [f"new {number}" for number in range(60 - left)]
+    lookups = history.open()
+    lookups.catch_up(60)
+    for name in history.names:
+        assert history.expected(name) <= set(lookups.find(id_fingerprint(name)))
 
 
 @pytest.mark.parametrize("name", ["plain", "\x7f", "\ud800", "日本"])

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-
 from conftest import TickingClock
+from strategies import LARGE_TEXT
+
 from eventlog import (
     ChatfoldError,
     Conflict,
@@ -25,7 +26,6 @@ from eventlog import (
     ToolCalled,
     Unknown,
 )
-from strategies import LARGE_TEXT
 
 Reopen: TypeAlias = Callable[..., Awaitable[Log]]
 
@@ -48,13 +48,17 @@ async def reopen(tmp_path: Path) -> AsyncIterator[Reopen]:
         for log in logs:
             await log.storage.close()
         if not caches:
-            for cache in tmp_path.glob("chats/*/cache"):
-                shutil.rmtree(cache)
+            forget_caches(tmp_path)
         logs.append(Log(FileStorage(tmp_path, segment_bytes=2000)))
         return logs[-1]
 
     yield open_again
     await logs[-1].storage.close()
+
+
+def forget_caches(root: Path) -> None:
+    for cache in root.glob("chats/*/cache"):
+        shutil.rmtree(cache)
 
 
 def lines_of(folder: Path) -> list[bytes]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from strategies import LARGE_TEXT, batches, events, names, same, same_entries
 
 from eventlog import (
     ChatfoldError,
@@ -31,7 +32,6 @@ from eventlog import (
     Storage,
     Text,
 )
-from strategies import LARGE_TEXT, batches, events, names, same, same_entries
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 keys = st.sampled_from(KEYS)
@@ -90,7 +90,7 @@ def abandon(storage: FileStorage) -> None:
 
 
 class Agreement(RuleBasedStateMachine):
-    backend: ClassVar[Callable[[], Backend]]
+    backend: ClassVar[type[Backend]]
     durabilities: ClassVar[tuple[Durability, ...]] = ("full", "off")
 
     def __init__(self) -> None:
@@ -103,6 +103,7 @@ class Agreement(RuleBasedStateMachine):
         self.actual = Log(self.place.open(self.clock))
         self.commits: dict[str, list[int]] = {}  # the seqs at which a chat may end after a crash
         self.durable: dict[str, int] = {}
+        self.appended: set[str] = set()  # since the storage was opened: what its flush is about
         self.retries: list[tuple[str, str, tuple[Event, ...], list[Entry]]] = []
 
     def clock(self) -> int:
@@ -142,6 +143,7 @@ class Agreement(RuleBasedStateMachine):
 
     def committed(self, chat: str, last: int, durability: Durability = "full") -> None:
         self.commits.setdefault(chat, []).append(last)
+        self.appended.add(chat)
         if durability == "full":
             self.durable[chat] = last
 
@@ -214,7 +216,7 @@ class Agreement(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         self.both(lambda log: log.flush())
-        self.durable = {chat: commits[-1] for chat, commits in self.commits.items()}
+        self.durable |= {chat: self.length(chat) for chat in self.appended}
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -257,6 +259,7 @@ class Agreement(RuleBasedStateMachine):
     def delete(self, chat: str) -> None:
         if self.both(lambda log: log.delete(chat)) is None:
             del self.commits[chat], self.durable[chat]
+            self.appended.discard(chat)
             self.retries = [retry for retry in self.retries if retry[0] != chat]
 
     # --- reopening and crashing --------------------------------------------------------------------------
@@ -264,23 +267,25 @@ class Agreement(RuleBasedStateMachine):
     @rule(caches=st.booleans())
     def reopen(self, caches: bool) -> None:
         self.run(self.actual.storage.close())
-        if not caches:
-            self.place.forget_caches()
-        self.actual = Log(self.place.open(self.clock))
-        self.durable = {chat: commits[-1] for chat, commits in self.commits.items()}
+        self.durable |= {chat: self.length(chat) for chat in self.appended}
+        self.open_again(caches)
 
     @precondition(lambda self: self.commits)
     @rule(data=st.data(), keep=st.floats(0, 1), caches=st.booleans())
     def crash_and_reopen(self, data: st.DataObject, keep: float, caches: bool) -> None:
         chat = data.draw(st.sampled_from(sorted(self.commits)))
         self.place.crash(self.actual.storage, chat, keep)
-        if not caches:
-            self.place.forget_caches()
-        self.actual = Log(self.place.open(self.clock))
+        self.open_again(caches)
         self.is_a_prefix(chat)
         # Any append, this one in vain, makes the storage mend what the crash left.
         self.run(_outcome(self.actual.append(chat, Noted("in vain"), after=99)))
         self.cut_model(chat, self.is_a_prefix(chat))
+
+    def open_again(self, caches: bool) -> None:
+        if not caches:
+            self.place.forget_caches()
+        self.actual = Log(self.place.open(self.clock))
+        self.appended.clear()
 
     def is_a_prefix(self, chat: str) -> int:
         """What is left ends with a whole batch, has everything durable, and is otherwise what was there."""
@@ -303,8 +308,10 @@ class Agreement(RuleBasedStateMachine):
     @invariant()
     def heads_agree(self) -> None:
         for chat in KEYS:
-            head = self.both(lambda log, chat=chat: log.head(chat))
-            assert head.seq == self.length(chat)
+            assert self.head(chat).seq == self.length(chat)
+
+    def head(self, chat: str) -> Any:
+        return self.both(lambda log: log.head(chat))
 
     @invariant()
     def chats_agree(self) -> None:
@@ -329,11 +336,9 @@ async def _sorted(found: Any) -> list[Any]:
     return sorted(await _all(found))
 
 
-def agreement(backend: Callable[[], Backend], *durabilities: Durability) -> Any:
-    machine = type(
-        "Agreement", (Agreement,), {"backend": staticmethod(backend), "durabilities": durabilities}
-    )
-    machine.TestCase.settings = settings(max_examples=max(20, settings.default.max_examples // 3))
+def agreement(backend: type[Backend], *durabilities: Durability) -> Any:
+    machine: Any = type("Agreement", (Agreement,), {"backend": backend, "durabilities": durabilities})
+    machine.TestCase.settings = settings(max_examples=max(20, settings().max_examples // 3))
     return machine.TestCase
 
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from conftest import TickingClock
+from strategies import LARGE_TEXT, same
+
 from eventlog import (
     CorruptLog,
     Disk,
@@ -32,7 +33,6 @@ from eventlog import (
 )
 from eventlog.folder import Folder
 from eventlog.line import decode, decode_loosely, references, seq_of
-from strategies import LARGE_TEXT, same
 
 Files = dict[str, bytes]
 
@@ -208,6 +208,19 @@ def test_two_segments_exchanged_or_one_missing_are_an_error(broken: BrokenLog) -
         (broken.path / name).unlink()
         assert (broken.read(), broken.read_back()) == (None, None)
         broken.write(name, broken.files[name])
+
+
+@pytest.mark.parametrize("missing", range(3))
+async def test_a_missing_segment_is_an_error_even_if_no_line_refers_to_it(
+    scratch: Path, missing: int
+) -> None:
+    async with Log(FileStorage(scratch / "store", segment_bytes=500)) as log:
+        for number in range(12):
+            await log.append("chat", Noted("n", number))
+    broken = BrokenLog(scratch / "broken", scratch / "store" / "chats" / "chat")
+    (broken.path / broken.segments[missing]).unlink()
+    assert (broken.read(), broken.read_back()) == (None, None)
+    assert not check(broken.path).ok
 
 
 def test_check_sees_every_bit_flipped_in_a_segment(broken: BrokenLog) -> None:

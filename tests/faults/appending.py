@@ -29,9 +29,11 @@ async def append(
                 assert [e.sum for e in again] == [e.sum for e in entries]
 
 
+_LEVELS: dict[str, Durability] = {"full": "full", "normal": "normal", "off": "off"}
+
+
 def main(root: str, chat: str, name: str, durability: str, segment_bytes: str, count: str) -> None:
-    assert durability in ("full", "normal", "off")
-    asyncio.run(append(root, chat, name, durability, int(segment_bytes), int(count)))
+    asyncio.run(append(root, chat, name, _LEVELS[durability], int(segment_bytes), int(count)))
 
 
 def serve() -> None:

@@ -79,6 +79,11 @@ def swapped_segments(folder: Path) -> None:
     aside.rename(two)
 
 
+def one_segment_in_the_place_of_another(folder: Path) -> None:
+    one, two = segments(folder)[1:3]
+    two.write_bytes(one.read_bytes())
+
+
 def duplicated_line(folder: Path) -> None:
     rewrite(segments(folder)[1], lambda ls: [*ls[:3], ls[2], *ls[3:]])
 
@@ -138,6 +143,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "missing middle segment": missing_middle_segment,
     "missing last segment": missing_last_segment,
     "swapped segments": swapped_segments,
+    "one segment in the place of another": one_segment_in_the_place_of_another,
     "duplicated line": duplicated_line,
     "deleted line": deleted_line,
     "swapped lines": swapped_lines,

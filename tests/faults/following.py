@@ -1,6 +1,6 @@
 """A follower: tells every entry it sees, until one is called ``end``.
 
-    following ROOT CHAT
+following ROOT CHAT
 """
 
 import asyncio

@@ -140,6 +140,7 @@ OPERATIONS: dict[str, tuple[Prepare, Run]] = {
 
 # --- what must be true afterwards ---------------------------------------------------------------------------
 
+
 def judge(name: str, root: Path, told: list[str]) -> None:
     """``told``: what the operation called ``name`` acknowledged before it was cut short."""
     _no_lock_is_held(root)

@@ -1,6 +1,6 @@
 """A writer that always says where it believes the log ends: tells each seq it won.
 
-    racing ROOT CHAT NAME ROUNDS
+racing ROOT CHAT NAME ROUNDS
 """
 
 import asyncio
@@ -16,12 +16,15 @@ async def main(root: str, chat: str, name: str, rounds: int) -> None:
             try:
                 [entry] = await log.append(chat, Noted(name), after=after)
             except Conflict as conflict:
-                assert conflict.expected == after < conflict.actual
+                lost = (conflict.expected, conflict.actual)
             else:
+                lost = (after, after + 1)
                 tell(entry.seq)
+            assert lost[0] == after < lost[1]
 
 
 if __name__ == "__main__":
     ready()
     wait_for_go()
-    asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
+    _, root, chat, name, rounds = sys.argv
+    asyncio.run(main(root, chat, name, int(rounds)))

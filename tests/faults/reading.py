@@ -1,6 +1,6 @@
 """A reader: reads the whole log again and again, in three ways, until the chat has an entry called ``end``.
 
-    reading ROOT CHAT      tells how many times it read the log
+reading ROOT CHAT      tells how many times it read the log
 """
 
 import asyncio

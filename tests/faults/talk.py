@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from eventlog import Entry, Noted, check, scan
@@ -36,7 +37,7 @@ def entries_of(folder: Path) -> list[Entry]:
     """The log, after making sure that it is one: gapless, whole batches, chained."""
     entries = list(scan(folder))
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
-    for before, entry in zip(entries, entries[1:], strict=False):
+    for before, entry in pairwise(entries):
         assert entry.prev == before.link
     for _ in batches(entries):
         pass
@@ -57,12 +58,16 @@ def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 def ids_of(folder: Path) -> list[str]:
     """The ids of the appends in the log, in order, after making sure that each said what it had to say."""
+    return ids_in(entries_of(folder))
+
+
+def ids_in(entries: Iterable[Entry]) -> list[str]:
     names = []
-    for batch in batches(entries_of(folder)):
+    for batch in batches(entries):
         if isinstance(batch[0].event, Noted) and batch[0].id is not None:
             names.append(batch[0].id)
             texts = [entry.event for entry in batch]
-            assert texts in ([*said(batch[0].id)], [*short(batch[0].id, len(batch))])
+            assert texts in ([*short(batch[0].id, len(batch))], [*said(batch[0].id)])
     assert len(names) == len(set(names)), "an append is there twice"
     return names
 

@@ -251,12 +251,12 @@ def test_a_change_that_fails_once_leaves_a_whole_store(fast_folder: Path, operat
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_look_that_fails_once_leaves_a_whole_store(fast_folder: Path, operation: str) -> None:
-    assert _fails_everywhere(fast_folder, operation, kinds=READING, step=1 if LONG else 5)
+    assert _fails_everywhere(fast_folder, operation, kinds=READING, step=1 if LONG else 7)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_disk_that_fails_from_some_call_on_leaves_a_whole_store(fast_folder: Path, operation: str) -> None:
-    assert _fails_everywhere(fast_folder, operation, forever=True, step=1 if LONG else 5)
+    assert _fails_everywhere(fast_folder, operation, forever=True, step=1 if LONG else 7)
 
 
 @pytest.mark.parametrize("kind", CHANGING)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import FileStorage, Log, Noted, scan
+from eventlog import Disk, FileStorage, Log, Noted, scan
+from eventlog.layout import sweep
 from faults.children import go, started, told
 from faults.talk import entries_of, ids_of, is_clean, short
 
@@ -76,6 +77,38 @@ def test_of_processes_that_append_after_the_same_entry_exactly_one_wins(tmp_path
     entries = entries_of(tmp_path / "chats" / "chat")
     assert len(entries) == 150
     assert {entry.seq: getattr(entry.event, "name", None) for entry in entries} == won
+
+
+class SweptDisk(Disk):
+    """Another process opens the store, and sweeps, right after the first call of this kind."""
+
+    def __init__(self, root: Path, kind: str) -> None:
+        self._root = root
+        self._kind = kind
+
+    def make_folder(self, path: Path) -> None:
+        super().make_folder(path)
+        self._sweep("make_folder", path)
+
+    def open_update(self, path: Path) -> int:
+        fd = super().open_update(path)
+        self._sweep("open_update", path.parent)
+        return fd
+
+    def _sweep(self, kind: str, path: Path) -> None:
+        if kind == self._kind and path.name.startswith(".new-"):
+            self._kind = ""
+            sweep(Disk(), self._root)
+
+
+@pytest.mark.parametrize("kind", ["make_folder", "open_update"])
+async def test_a_chat_that_is_being_made_survives_another_process_that_sweeps(
+    fast_folder: Path, kind: str
+) -> None:
+    async with Log(FileStorage(fast_folder, disk=SweptDisk(fast_folder, kind))) as log:
+        await log.append("chat", *short("a"), id="a")
+        await log.append("chat", *short("b"), id="b")
+    assert ids_of(fast_folder / "chats" / "chat") == ["a", "b"]
 
 
 async def test_two_storages_in_one_process_make_one_log(fast_folder: Path) -> None:
