@@ -37,7 +37,7 @@ BIG_PAGE = 1 << 18
 _FINAL = 1 << 62  # later than any seq
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """A place in a segment; as the log's tail: in the last one, after the last whole batch."""
 
     first: int
@@ -59,6 +59,8 @@ class Folder:
         self.offsets = Offsets(path, disk, may_write=may_write)
         self.lock = threading.Lock()  # for whoever uses one folder on several threads
         self._tail: Place | None = None
+        self._firsts: list[int] = []
+        self._last_path = (0, path)
 
     def remember(self, tail: Place) -> None:
         """The log ends here: says whoever has just written it."""
@@ -67,12 +69,17 @@ class Folder:
     def forget(self) -> None:
         """Drops everything remembered, because the files were changed under us."""
         self._tail = None
+        self._firsts = []
         self.offsets.forget()
 
     # --- segments ------------------------------------------------------------------------------------
 
     def segment(self, first: int) -> Path:
-        return self.path / segment_name(first)
+        if (
+            self._last_path[0] != first
+        ):  # the same one again and again: making a Path takes longer than a stat
+            self._last_path = (first, self.path / segment_name(first))
+        return self._last_path[1]
 
     def segments(self) -> list[int]:
         """First seqs, in order. Files of other names are not ours and are left alone."""
@@ -265,30 +272,28 @@ class Folder:
 
     def line(self, seq: int) -> bytes:
         """One line as it was written. Only this one is verified, not those it is found by."""
-        place = self._seek(seq)
-        with self.opened(place.first) as fd:
-            line, offset = self._skip(fd, place.at, seq - place.at.seq - 1)
-            if (
-                self.disk.fstat(fd).st_ino == place.inode
-                and verifies(line)
-                and line.startswith(b'{"seq":%d,' % seq)
-            ):
-                return line
-        # Swapped under us, or damaged somewhere between: verify every line on the way.
-        self.offsets.drop(place.first)
+        first = self._segment_of(seq)
+        with self.opened(first) as fd:
+            near = self.offsets.nearest(first, self.disk.fstat(fd).st_ino, seq)
+            line = self._skip(fd, near[1], seq - near[0]) if near else b""
+        if verifies(line) and line.startswith(b'{"seq":%d,' % seq):
+            return line
+        # No index, a wrong one, or damage somewhere: find it by verifying every line on the way.
+        self.offsets.drop(first)
         for page in self.pages(seq, seq):
             return page[0]
-        raise CorruptLog("there is no such line", chat=self.chat, path=self.path, offset=offset, seq=seq)
+        raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
-    def _skip(self, fd: int, at: Position, count: int) -> tuple[bytes, int]:
-        """(the line ``count`` lines after ``at``, where it starts), as far as newlines tell."""
-        offset, size = at.offset, PAGE // 2
+    def _skip(self, fd: int, offset: int, count: int) -> bytes:
+        """The line ``count`` lines after the one at ``offset``, as far as newlines tell."""
+        size = PAGE // 2
         while True:
             data = read_at(self.disk, fd, offset, size)
             lines = data.split(b"\n", count + 1)
-            if len(lines) == count + 2 or len(data) < size:
-                start = offset + len(data) - sum(map(len, lines[count:])) - max(0, len(lines) - 1 - count)
-                return (lines[count] if len(lines) == count + 2 else b""), start
+            if len(lines) == count + 2:
+                return lines[count]
+            if len(data) < size or size > MAX_LINE * (count + 1):
+                return b""
             size *= 4
 
     def link(self, seq: int) -> str | None:
@@ -324,17 +329,22 @@ class Folder:
             else:
                 return place.first, at.offset
 
+    def _segment_of(self, seq: int) -> int:
+        """The first seq of the segment that line is in."""
+        first = (self._tail or self.tail()).first
+        if seq >= first:
+            return first
+        if not self._firsts or self._firsts[-1] != first:  # they only ever become more
+            self._firsts = self.segments()
+        return self._firsts[max(0, bisect_right(self._firsts, seq) - 1)]
+
     def _seek(self, seq: int) -> Place:
         """A place at or before the line; near it, if the segment's index is known."""
-        tail = self._tail or self.tail()
-        first = tail.first
-        if seq < first:
-            firsts = self.segments()
-            first = firsts[max(0, bisect_right(firsts, seq) - 1)]
+        first = self._segment_of(seq)
         with self.opened(first) as fd:
             inode = self.disk.fstat(fd).st_ino
             near = self.offsets.nearest(first, inode, seq)
-            if near is None and first != tail.first:
+            if near is None and self._tail is not None and first != self._tail.first:
                 self.index(first)
                 near = self.offsets.nearest(first, inode, seq)
             if near is not None:

@@ -105,7 +105,7 @@ def follows(line: bytes, link: bytes, before: bytes | None) -> bool:
 # --- entries ---------------------------------------------------------------------------------------------
 
 
-class Draft(msgspec.Struct, frozen=True):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """An event ready to be numbered: its JSON, and what of it may be written elsewhere."""
 
     event: Event
@@ -276,27 +276,29 @@ def event_bytes(line: bytes) -> bytes:
 _ELSEWHERE = re.compile(rb'"\x7f(?:(ref):(\d+):(\d+):(\d+)|(text|data):([0-9a-f]{64}))"')
 
 
-def reference(seq: int, line: bytes, text: str) -> str | None:
-    """What may stand for ``text``, if ``line``, of seq ``seq``, holds it byte for byte.
+def reference(seq: int, line: bytes, text: str) -> tuple[bytes, bytes] | None:
+    """(the JSON string ``text``, what may stand for it), if ``line``, of seq ``seq``, holds it byte for byte.
 
     The comparison is the point: fingerprints only propose a line. xxh3 collides at will, and a hit taken on
     trust would let a tool's output forge another's.
     """
     literal = _encode(text)
     at = line.find(literal)
-    return f"{ESC}ref:{seq}:{at}:{len(literal)}" if at >= 0 else None
+    return (literal, b'"%b"' % f"{ESC}ref:{seq}:{at}:{len(literal)}".encode()) if at >= 0 else None
 
 
-def refer(draft: Draft, known: dict[str, str], line_of: Callable[[int], bytes]) -> bytes:
-    """The event's JSON with the ``known`` texts replaced by what stands for them; unchanged if that loses anything."""
-    if draft.blobs:
-        return draft.raw  # it would have to be taken apart again
-    raw = _encode(
-        escape(
-            to_builtins(draft.event), lambda _, content: known.get(content) if type(content) is str else None
-        )
-    )
-    return raw if resolve(raw, line_of) == draft.raw else draft.raw
+def refer(raw: bytes, literal: bytes, standing: bytes) -> bytes:
+    """The event's JSON with a string replaced by what stands for it.
+
+    ``resolve`` is its exact inverse whatever the bytes are. But a text made to look like the JSON between two
+    others could be found where no string starts, and a line must be JSON as it stands: then nothing is replaced.
+    """
+    shorter = raw.replace(literal, standing)
+    try:
+        _decode_any(shorter)
+    except msgspec.DecodeError:
+        return raw
+    return shorter
 
 
 def resolve(

@@ -29,7 +29,7 @@ MAX_NAME = 1024
 """Characters in an id or a run."""
 
 
-class Append(msgspec.Struct, frozen=True):
+class Append(msgspec.Struct, frozen=True, gc=False):
     """What a caller asks for: these drafts, all or none, as one batch."""
 
     chat: str
@@ -61,7 +61,7 @@ class History(Protocol):
         """Told of every line just numbered that a later one may ask for."""
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class Numbered(msgspec.Struct, frozen=True, gc=False):
     entries: list[Entry]
     lines: list[bytes]  # to be written; empty if the id was known and ``entries`` are the first ones
     head: Head
@@ -132,7 +132,7 @@ def _batch(seq: int, head: Head, history: History) -> list[bytes]:
 
 def _deduplicated(draft: Draft, fingerprints: list[int], history: History) -> bytes:
     """The event's JSON with every long string that an earlier line holds replaced by a reference to it."""
-    known: dict[str, str] = {}
+    raw = draft.raw
     for text, fingerprint in zip(draft.texts, fingerprints, strict=True):
         for seq in history.find(fingerprint):
             try:
@@ -140,6 +140,6 @@ def _deduplicated(draft: Draft, fingerprints: list[int], history: History) -> by
             except (CorruptLog, OSError):
                 continue  # damage elsewhere must not keep anybody from appending
             if found:
-                known[text] = found
+                raw = refer(raw, *found)
                 break
-    return refer(draft, known, history.line) if known else draft.raw
+    return raw

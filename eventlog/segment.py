@@ -28,7 +28,7 @@ def first_of(name: str) -> int | None:
     return int(match[1]) if match and int(match[1]) > 0 else None
 
 
-class Position(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True, gc=False):
     """A place between two lines. ``link`` is what the next line's prev must say; None: take its word."""
 
     seq: int  # of the line before
@@ -43,7 +43,7 @@ class Stop(Enum):
     BAD = "a line that cannot be accepted"
 
 
-class Page(msgspec.Struct, frozen=True):
+class Page(msgspec.Struct, frozen=True, gc=False):
     lines: list[bytes]
     at: Position  # after the last of the lines
     stop: Stop

@@ -17,6 +17,7 @@ import math
 import re
 import typing
 from collections.abc import Callable
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, TypeAlias
 
@@ -160,10 +161,12 @@ def _part(value: Any, long: list[str]) -> bool:
 
 
 def _struct(value: Any, long: list[str]) -> bool:
+    get, fields = _CHECKS[type(value)]
     odd = False
-    for name, field in _CHECKS[type(value)]:
+    for (name, check_field), field in zip(fields, get(value), strict=True):
         try:
-            odd |= field(getattr(value, name), long)
+            if check_field(field, long):
+                odd = True
         except _Wrong as wrong:
             wrong.path = f".{name}{wrong.path}"
             raise
@@ -245,15 +248,15 @@ def _checker(hint: Any) -> Check:
     raise TypeError(f"the vocabulary has no check for {hint}")
 
 
-def _fields(kind: type[Struct]) -> tuple[tuple[str, Check], ...]:
-    return tuple((name, _checker(hint)) for name, hint in typing.get_type_hints(kind).items())
+def _fields(kind: type[Struct]) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Check], ...]]:
+    """(all fields of a value, the check of each)"""
+    hints = typing.get_type_hints(kind)
+    names = list(hints)
+    get = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
+    return get, tuple((name, _checker(hint)) for name, hint in hints.items())
 
 
-_CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
-    kind: _fields(kind) for kind in Struct.__subclasses__() if kind is not Unknown
-}
-
-
+_CHECKS = {kind: _fields(kind) for kind in Struct.__subclasses__() if kind is not Unknown}
 _PARTS = frozenset(typing.get_args(Part))
 _EVENTS = frozenset(typing.get_args(Event)) - {Unknown}
 

@@ -42,7 +42,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _log = logging.getLogger("chatfold")
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """Of one request: its entries, or why there are none."""
 
     entries: list[Entry] = []
@@ -72,6 +72,7 @@ class Writer:
         self, path: Path, chat: str, disk: Disk, clock: Clock, segment_bytes: int = SEGMENT_BYTES
     ) -> None:
         self._path = path
+        self._lock_path = path / LOCK_FILE
         self._chat = chat
         self._disk = disk
         self._clock = clock
@@ -88,6 +89,7 @@ class Writer:
         self._pending: dict[int, bytes] = {}  # numbered, not written yet
         self._tail: Place | None = None
         self._synced = 0
+        self._witnessed = True  # is what was synced last in the ``head`` file?
 
     def close(self) -> None:
         """Lets go of the files. Syncs nothing."""
@@ -256,8 +258,7 @@ class Writer:
         except OSError as error:
             raise _Poison from error
         self._synced = self._tail.at.seq
-        with suppress(OSError):  # only a witness: without it, recovery is more cautious
-            write_witness(self._disk, self._fds["head"], self._tail.first, self._tail.at)
+        self._witnessed = False
 
     def sync(self) -> Exception | None:
         """Makes everything appended durable. Returns what went wrong."""
@@ -282,9 +283,14 @@ class Writer:
         return self._lookups.is_due()
 
     def tidy(self, *, closing: bool = False) -> None:
-        """Keeps the caches up to date. After the answers, so that nobody waits for it."""
-        if self._tail is not None and not self._poisoned:
-            self._lookups.cut(force=closing)
+        """Witness and caches. After the answers, so that nobody waits for it."""
+        if self._tail is None or self._poisoned:
+            return
+        if not self._witnessed and self._synced == self._tail.at.seq:
+            self._witnessed = True
+            with suppress(OSError):  # only a witness: without it, recovery is more cautious
+                write_witness(self._disk, self._fds["head"], self._tail.first, self._tail.at)
+        self._lookups.cut(force=closing)
 
     def ready_seal(self) -> Callable[[], None] | None:
         """What to do on another thread, so that the segment's seal is nearly ready when it is full."""
@@ -298,7 +304,7 @@ class Writer:
     @contextmanager
     def _locked(self, *, wait: bool = True) -> Iterator[None]:
         """_Missing if there is no such chat, _Gone if it is another one than we had open."""
-        path = self._path / LOCK_FILE
+        path = self._lock_path
         if "lock" not in self._fds:
             try:
                 if not stat.S_ISDIR(self._disk.stat(self._path).st_mode):
