@@ -155,6 +155,11 @@ def publish(disk: Disk, path: Path, data: bytes, *, durable: bool = True) -> Non
         disk.sync_folder(path.parent)
 
 
+def is_unpublished(name: str) -> bool:
+    """Is this a file that ``publish`` was writing?"""
+    return name.startswith(".") and name.endswith(".tmp")
+
+
 def remove_tree(disk: Disk, path: Path) -> None:
     """Removes a folder of ours. Links inside are removed, never followed."""
     for name in disk.names(path):

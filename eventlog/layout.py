@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from eventlog.disk import Disk, publish, read_file, remove_tree
+from eventlog.blobs import BLOBS
+from eventlog.disk import Disk, is_unpublished, publish, read_file, remove_tree
 from eventlog.events import Head
 from eventlog.names import KEY_FILE, folder_name, is_hashed
 from eventlog.segment import Position, segment_name
@@ -117,6 +118,15 @@ def sweep(disk: Disk, root: Path) -> None:
                     remove_tree(disk, path)
             finally:
                 disk.close(lock)
+
+
+def sweep_chat(disk: Disk, folder: Path) -> None:
+    """Removes files that were being published when their writer died. The caller holds the lock."""
+    for path in (folder, folder / BLOBS):
+        with suppress(OSError):
+            for name in disk.names(path):
+                if is_unpublished(name):
+                    disk.unlink(path / name)
 
 
 def set_aside(disk: Disk, folder: Path, name: str, data: bytes) -> Path:

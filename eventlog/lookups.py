@@ -88,9 +88,9 @@ class Lookups:
         if self._loaded and self._seen == old:
             self._seen = new
 
-    def is_at(self, head: int) -> bool:
-        """Is there nothing to catch up with?"""
-        return self._loaded and self._seen == head
+    def behind(self, head: int) -> int:
+        """By how many entries. All of them before the first ``catch_up``."""
+        return head - self._seen
 
     def is_due(self) -> bool:
         return len(self._recent) >= _CUT
@@ -100,15 +100,18 @@ class Lookups:
         self._seen = self._next - 1
         self._recent.clear()
 
-    def catch_up(self, head: int) -> None:
-        """Knows everything up to ``head``: reads what others appended, or what came before we were asked."""
+    def catch_up(self, head: int, at_most: int | None = None) -> None:
+        """Reads what others appended, or what came before we were asked: all of it, or the next ``at_most``."""
         if not self._loaded:
             self._load()
-        if self._seen < head:
+        stop = head if at_most is None else min(head, self._seen + at_most)
+        if self._seen < stop:
             for seq, line in self._entries(self._seen + 1):
                 self.add(seq, fingerprints_of(line))
                 self._seen = seq
                 self.cut()
+                if seq >= stop:
+                    break
 
     def cut(self, *, force: bool = False) -> None:
         """Turns the recent fingerprints into a run, if they are many. Takes time: not before an answer."""

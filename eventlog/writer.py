@@ -25,7 +25,7 @@ from eventlog.disk import Disk, publish, read_at, write_all
 from eventlog.errors import ChatDeleted, ChatfoldError, DiskFull, DurabilityUnknown, NoSuchChat, ReadOnly
 from eventlog.events import Entry, Head
 from eventlog.folder import Folder, Place
-from eventlog.layout import LOCK_FILE, add_segment, move_in, new_folder, set_aside
+from eventlog.layout import LOCK_FILE, add_segment, move_in, new_folder, set_aside, sweep_chat
 from eventlog.line import header, verifies
 from eventlog.lookups import Lookups
 from eventlog.numbering import Append, number
@@ -36,6 +36,7 @@ from eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"
 _QUICK_BYTES = 1 << 18
+_NEARBY = 5000  # entries: about a segment
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -89,6 +90,7 @@ class Writer:
         self._pending: dict[int, bytes] = {}  # numbered, not written yet
         self._tail: Place | None = None
         self._synced = 0
+        self._tracking = False  # are the lookups up to date while we number?
         self._witnessed = True  # is what was synced last in the ``head`` file?
 
     def close(self) -> None:
@@ -115,7 +117,8 @@ class Writer:
 
     def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
         self._pending[seq] = line
-        self._lookups.add(seq, fingerprints)
+        if self._tracking:
+            self._lookups.add(seq, fingerprints)
 
     def _whole_lines(self, first: int) -> Iterator[tuple[int, bytes]]:
         for page in self.folder.pages(first):
@@ -182,18 +185,16 @@ class Writer:
         if tail is None or self._is_full(tail) or not self._is_unchanged(tail):
             return False
         drafts = [draft for request in requests for draft in request.drafts]
-        return (
-            sum(len(draft.raw) for draft in drafts) <= _QUICK_BYTES
-            and not any(draft.blobs for draft in drafts)
-            and self._lookups.is_at(tail.at.seq)
-        )
+        if sum(len(draft.raw) for draft in drafts) > _QUICK_BYTES or any(draft.blobs for draft in drafts):
+            return False
+        looks_up = any(request.id is not None for request in requests) or any(draft.texts for draft in drafts)
+        return not looks_up or self._lookups.behind(tail.at.seq) == 0
 
     def _number(
         self, requests: list[Append], head: Head, folder: Path | None
     ) -> tuple[list[Outcome], list[list[bytes]]]:
         """The outcome of each request if all goes well, and the lines each needs written. Blobs go to ``folder``."""
-        if any(request.id is not None or any(d.texts for d in request.drafts) for request in requests):
-            self._lookups.catch_up(head.seq)
+        self._look_up(requests, head.seq)
         outcomes: list[Outcome] = []
         chunks: list[list[bytes]] = []
         now = self._clock()
@@ -210,6 +211,19 @@ class Writer:
                 chunks.append(numbered.lines)
                 head = numbered.head
         return outcomes, chunks
+
+    def _look_up(self, requests: list[Append], head: int) -> None:
+        """Knows enough of the history to number these.
+
+        An id holds over all of it. A repeated text need not be recognised: when the caches were deleted, the
+        history is read again bit by bit, about a segment with each append that has a long text.
+        """
+        wanted = any(draft.texts for request in requests for draft in request.drafts)
+        if any(request.id is not None for request in requests):
+            self._lookups.catch_up(head)
+        elif wanted and self._lookups.behind(head):
+            self._lookups.catch_up(head, at_most=_NEARBY)
+        self._tracking = self._lookups.behind(head) == 0
 
     def _write(
         self, tail: Place, outcomes: list[Outcome], chunks: list[list[bytes]]
@@ -337,6 +351,7 @@ class Writer:
         if tail is not None and not tail.sealed and self._is_unchanged(tail):
             return tail
         if tail is None:
+            sweep_chat(self._disk, self._path)
             finish_redaction(self._path, self._chat, self._disk)
         failed_sync = tail is None and self._was_poisoned()
         try:

@@ -130,6 +130,8 @@ class Agreement(RuleBasedStateMachine):
     def agree(self, expected: Any, actual: Any) -> bool:
         if isinstance(expected, Entry):
             expected, actual = [expected], [actual]
+        if type(expected) is not type(actual):
+            return False
         if isinstance(expected, list) and expected and isinstance(expected[0], Entry):
             return same_entries(expected, actual, sums=self.exact)
         if isinstance(expected, Head) and not self.exact:
