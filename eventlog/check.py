@@ -74,6 +74,8 @@ def check(path: Path | str, *, full: bool = True, disk: Disk | None = None) -> R
         if size > tail.at.offset and not tail.sealed:
             note = f"{size - tail.at.offset} bytes of an append that did not finish"
             report.problems.append(Problem("torn", note, folder.segment(tail.first), tail.at.offset, end + 1))
+    if firsts[0] != 1:
+        report.problems.append(Problem("damaged", "the first segment is missing", folder.path, None, 1))
     link: bytes | None = None
     for first in firsts:
         link = _check_segment(folder, first, link, report, end, full=full)

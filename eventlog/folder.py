@@ -256,13 +256,15 @@ class Folder:
                 if last >= first:
                     raise CorruptLog("the segment ends too early", seq=last)
                 link = start.link
+        if last > 0:
+            self._segment_of(last)  # raises: it is in no segment
 
     def _end_of(self, last: int, tail: Place, fd: int) -> int:
         """The byte after line ``last``, or after the seal that follows it, of the segment it is in."""
-        if last == tail.at.seq:
-            return tail.at.offset
         if self._exists(last + 1):
             return self.disk.fstat(fd).st_size
+        if last == tail.at.seq:
+            return tail.at.offset
         return self.find(last + 1)[1]
 
     def _is_last(self, lines: list[bytes], last: int, link: bytes | None) -> bool:
@@ -333,10 +335,13 @@ class Folder:
         """The first seq of the segment that line is in."""
         first = (self._tail or self.tail()).first
         if seq >= first:
-            return first
+            return first  # the usual case, without looking at the others
         if not self._firsts or self._firsts[-1] != first:  # they only ever become more
             self._firsts = self.segments()
-        return self._firsts[max(0, bisect_right(self._firsts, seq) - 1)]
+        index = bisect_right(self._firsts, seq) - 1
+        if index < 0:
+            raise CorruptLog("the first segment is missing", chat=self.chat, path=self.path, seq=seq)
+        return self._firsts[index]
 
     def _seek(self, seq: int) -> Place:
         """A place at or before the line; near it, if the segment's index is known."""
