@@ -21,7 +21,6 @@ from eventlog.layout import ASIDE, LOCK_FILE, set_aside
 from eventlog.line import ENTRY, header, link_of, marks, prev_of, seal, seq_of
 from eventlog.names import KEY_FILE
 from eventlog.offsets import CACHE
-from eventlog.redaction import NOTE_FILE
 from eventlog.scan import open_folder
 from eventlog.segment import first_of, segment_name
 from eventlog.survey import Survey, chosen, survey
@@ -29,7 +28,7 @@ from eventlog.tombstones import lost
 from eventlog.witness import HEAD_FILE, read_witness
 from eventlog.writer import POISON_FILE, locked
 
-_OURS = {BLOBS, CACHE, ASIDE, LOCK_FILE, HEAD_FILE, KEY_FILE, NOTE_FILE, POISON_FILE}
+_OURS = {BLOBS, CACHE, ASIDE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -68,6 +67,9 @@ def check(path: Path | str, *, full: bool = True, disk: Disk | None = None) -> R
             Problem("damaged", error.args[0], error.path or folder.path, error.offset, error.seq)
         )
         end = 0
+    except OSError as error:
+        report.problems.append(Problem("damaged", str(error), folder.segment(firsts[-1]), 0, firsts[-1]))
+        end = 0
     else:
         end = report.entries = tail.at.seq
         size = folder.disk.stat(folder.segment(tail.first)).st_size
@@ -75,7 +77,7 @@ def check(path: Path | str, *, full: bool = True, disk: Disk | None = None) -> R
             note = f"{size - tail.at.offset} bytes of an append that did not finish"
             report.problems.append(Problem("torn", note, folder.segment(tail.first), tail.at.offset, end + 1))
     if firsts[0] != 1:
-        report.problems.append(Problem("damaged", "the first segment is missing", folder.path, None, 1))
+        report.problems.append(Problem("damaged", "the first segment is missing", folder.segment(1), None, 1))
     link: bytes | None = None
     for first in firsts:
         link = _check_segment(folder, first, link, report, end, full=full)

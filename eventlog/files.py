@@ -28,7 +28,7 @@ from eventlog.layout import CHATS, chat_path, make_root, move_out, read_key, swe
 from eventlog.line import Draft, link_of
 from eventlog.names import chat_key, is_hashed
 from eventlog.numbering import Append
-from eventlog.redaction import redact_chats
+from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.segment import SEGMENT_BYTES
 from eventlog.storage import Durability
 from eventlog.watch import Watch
@@ -211,15 +211,20 @@ class FileStorage:
         lane = self._lanes.get(chat)
         if lane is None:
             path = chat_path(self._root, chat)
-            if not self._prepared:
-                make_root(self._disk, self._root)
-                sweep(self._disk, self._root)
-                self._prepared = True
+            self._prepare()
             self._make_room()
             lane = self._lanes[chat] = _Lane(Writer(path, chat, self._disk, self._clock, self._segment_bytes))
         else:
             self._lanes[chat] = self._lanes.pop(chat)  # the most recently used is last
         return lane
+
+    def _prepare(self) -> None:
+        """Before the first change: the store's folders, and what an earlier writer's death left to be done."""
+        if not self._prepared:
+            make_root(self._disk, self._root)
+            sweep(self._disk, self._root)
+            finish_redactions(self._disk, self._root)
+            self._prepared = True
 
     def _make_room(self) -> None:
         """Lets the least recently used idle writer close its files."""
@@ -345,7 +350,7 @@ class FileStorage:
             with suppress(NoSuchChat):
                 if key != chat and folder.tail().at.seq and link_of(folder.line(1)) == origin:
                     family[key] = folder
-        return redact_chats(chat, seqs, family, lambda key: locked(self._disk, family[key]))
+        return redact_chats(self._root, chat, seqs, family)
 
     async def delete(self, chat: str) -> None:
         folder = self._writable(chat)
@@ -361,6 +366,7 @@ class FileStorage:
         self._check_process()
         if self._read_only:
             raise ReadOnly("the storage was opened read-only", chat=chat, path=self._root)
+        self._prepare()
         return Folder(chat_path(self._root, chat), chat, self._disk)
 
     # --- the storage itself ------------------------------------------------------------------------------

@@ -107,7 +107,11 @@ class Folder:
     def start(self, first: int, fd: int) -> Position:
         """The place after the header. Checks that the file is the one its name says."""
         line, newline, _ = read_at(self.disk, fd, 0, 512).partition(b"\n")
-        head = read_header(line if newline else b"")
+        try:
+            head = read_header(line if newline else b"")
+        except ChatfoldError as error:
+            error.seq = first
+            raise
         if head.seq + 1 != first:
             raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
         return Position(head.seq, head.sum.encode(), len(line) + 1)

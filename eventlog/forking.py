@@ -16,6 +16,7 @@ from eventlog.events import Entry, Head
 from eventlog.folder import Folder
 from eventlog.layout import add_segment, chat_path, move_in, new_folder
 from eventlog.line import Draft, build, header, link_of
+from eventlog.lookups import LOOKUPS
 from eventlog.offsets import CACHE
 from eventlog.segment import segment_name
 
@@ -91,7 +92,7 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
             name = f"{first:016d}.offsets"
             with suppress(FileNotFoundError):
                 disk.link(old / CACHE / name, new / CACHE / name)
-        disk.make_folder(new / CACHE / "lookups")
-        for name in disk.names(old / CACHE / "lookups"):
+        disk.make_folder(new / LOOKUPS)
+        for name in disk.names(old / LOOKUPS):
             if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:
-                disk.link(old / CACHE / "lookups" / name, new / CACHE / "lookups" / name)
+                disk.link(old / LOOKUPS / name, new / LOOKUPS / name)

@@ -19,7 +19,9 @@ import msgspec
 from eventlog.blobs import BLOBS
 from eventlog.disk import Disk, is_unpublished, publish, read_file, remove_tree
 from eventlog.events import Head
+from eventlog.lookups import LOOKUPS
 from eventlog.names import KEY_FILE, folder_name, is_hashed
+from eventlog.offsets import CACHE
 from eventlog.segment import Position, segment_name
 from eventlog.values import escape_text, unescape
 from eventlog.witness import HEAD_FILE, witness_bytes
@@ -50,20 +52,35 @@ def chat_path(root: Path, key: str) -> Path:
 @contextmanager
 def new_folder(disk: Disk, path: Path, key: str) -> Iterator[Path]:
     """A folder to fill for the chat ``key``, then to ``move_in`` as ``path``. Removed if that did not happen."""
-    temporary = path.parent / f"{_NEW}{os.urandom(8).hex()}"
-    disk.make_folder(temporary)
-    lock = -1
+    temporary, lock = _locked_folder(disk, path.parent)
     try:
-        lock = disk.open_update(temporary / LOCK_FILE)
-        disk.lock(lock)
         if is_hashed(path.name):
             publish(disk, temporary / KEY_FILE, msgspec.json.encode(escape_text(key)))
         yield temporary
     finally:
-        with suppress(FileNotFoundError):
-            remove_tree(disk, temporary)
-        if lock >= 0:
+        try:
+            with suppress(FileNotFoundError):
+                remove_tree(disk, temporary)
+        finally:
             disk.close(lock)
+
+
+def _locked_folder(disk: Disk, parent: Path) -> tuple[Path, int]:
+    """A new folder and the lock that says it is in use. Until we hold it, somebody's ``sweep`` may take it away."""
+    while True:
+        temporary = parent / f"{_NEW}{os.urandom(8).hex()}"
+        disk.make_folder(temporary)
+        try:
+            lock = disk.open_update(temporary / LOCK_FILE)
+        except FileNotFoundError:
+            continue
+        disk.lock(lock)
+        try:
+            if disk.stat(temporary / LOCK_FILE).st_ino == disk.fstat(lock).st_ino:
+                return temporary, lock
+        except FileNotFoundError:
+            pass
+        disk.close(lock)
 
 
 def read_key(disk: Disk, folder: Path) -> str | None:
@@ -122,7 +139,7 @@ def sweep(disk: Disk, root: Path) -> None:
 
 def sweep_chat(disk: Disk, folder: Path) -> None:
     """Removes files that were being published when their writer died. The caller holds the lock."""
-    for path in (folder, folder / BLOBS):
+    for path in (folder, folder / BLOBS, folder / CACHE, folder / LOOKUPS):
         with suppress(OSError):
             for name in disk.names(path):
                 if is_unpublished(name):

@@ -25,6 +25,7 @@ from eventlog.numbering import id_fingerprint, text_fingerprint
 from eventlog.offsets import CACHE, ensure_cache
 from eventlog.values import long_strings, unescape
 
+LOOKUPS = f"{CACHE}/lookups"
 _CUT = 1024  # fingerprints in the dict before they become a run
 _FAN = 8  # runs of about one size before they are merged
 _FULL = 1 << 18  # rows; a run of this size is merged no more
@@ -57,7 +58,7 @@ class Lookups:
         entries: Callable[[int], Iterable[tuple[int, bytes]]],
         link: Callable[[int], str | None],
     ) -> None:
-        self._folder = folder / CACHE / "lookups"
+        self._folder = folder / LOOKUPS
         self._disk = disk
         self._entries = entries
         self._link = link

@@ -1,12 +1,13 @@
 """Erasure: the payload goes, the place stays.
 
-First every folder concerned gets a durable note of what is to be erased, then its segments are written anew, one
-atomic swap each. A kill in between leaves notes, and whoever opens such a chat for writing finishes the work;
-so an erasure that has begun always ends.
+First a durable note in the store's root says what is to be erased in which chats, then each segment concerned is
+written anew, one atomic swap each. A kill in between leaves the note, and whoever opens the store for writing
+finishes the work: an erasure that has begun always ends, in all chats or in none.
 """
 
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, suppress
+import os
+from collections.abc import Collection
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,56 +15,64 @@ import msgspec
 
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.disk import Disk, publish, read_file
-from eventlog.errors import Conflict
+from eventlog.errors import Conflict, NoSuchChat
 from eventlog.folder import Folder
-from eventlog.layout import ASIDE
+from eventlog.layout import ASIDE, chat_path
 from eventlog.line import SEAL, link_of, references, seal
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.offsets import CACHE
 from eventlog.tombstones import View, erasure, tombstone
+from eventlog.values import escape_text, unescape
+from eventlog.writer import locked
 
-NOTE_FILE = "redacting"
+_NOTE = "redacting-"
 
 
 def redact_chats(
-    chat: str,
-    seqs: Collection[int],
-    family: dict[str, Folder],
-    locked: Callable[[str], AbstractContextManager[None]],
+    root: Path, chat: str, seqs: Collection[int], family: dict[str, Folder]
 ) -> dict[str, list[int]]:
     """Erases ``seqs`` of ``chat`` wherever the same entries or texts are in its ``family``."""
+    disk = family[chat].disk
     end = family[chat].tail().at.seq
     if not all(0 < seq <= end for seq in seqs):
         raise Conflict(max(seqs), end, chat=chat)
     erased = erasure(chat, seqs, {key: _view(folder) for key, folder in family.items()})
-    for key, wanted in erased.items():
-        folder = family[key]
-        publish(folder.disk, folder.path / NOTE_FILE, msgspec.json.encode(wanted))
-    for key in erased:
-        with locked(key):
-            finish_redaction(family[key].path, key, family[key].disk)
+    note = root / f"{_NOTE}{os.urandom(8).hex()}"
+    publish(disk, note, msgspec.json.encode({escape_text(key): wanted for key, wanted in erased.items()}))
+    _finish(disk, root, note)
     return erased
 
 
-def finish_redaction(path: Path, chat: str, disk: Disk) -> None:
-    """Does what the note says, if there is one. The caller holds the lock."""
-    try:
-        wanted = set(msgspec.json.decode(read_file(disk, path / NOTE_FILE), type=list[int]))
-    except FileNotFoundError:
-        return
-    folder = Folder(path, chat, disk)
+def finish_redactions(disk: Disk, root: Path) -> None:
+    """Does what the notes say that a kill left."""
+    for name in disk.names(root):
+        if name.startswith(_NOTE):
+            _finish(disk, root, root / name)
+
+
+def _finish(disk: Disk, root: Path, note: Path) -> None:
+    with suppress(FileNotFoundError):  # somebody else has just finished it
+        for key, wanted in msgspec.json.decode(read_file(disk, note), type=dict[str, set[int]]).items():
+            chat = unescape(key)
+            folder = Folder(chat_path(root, chat), chat, disk)
+            with suppress(NoSuchChat), locked(disk, folder):
+                _erase(folder, wanted)
+        disk.unlink(note)
+        disk.sync_folder(root)
+
+
+def _erase(folder: Folder, wanted: set[int]) -> None:
+    """Erasing twice is erasing once."""
     folder.tail()
     firsts = folder.segments()
     # The last segment first: what refers to a text is erased before the text it refers to.
     for first, following in reversed(list(zip(firsts, [*firsts[1:], 1 << 62], strict=True))):
         here = {seq for seq in wanted if first <= seq < following}
         if here:
-            publish(disk, folder.segment(first), _without(folder, first, here))
+            publish(folder.disk, folder.segment(first), _without(folder, first, here))
     folder.forget()
     _drop_blobs(folder)
     _drop_copies(folder, wanted)
-    disk.unlink(path / NOTE_FILE)
-    disk.sync_folder(path)
 
 
 def _view(folder: Folder) -> View:

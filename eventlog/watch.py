@@ -26,13 +26,7 @@ class Watch:
         # Without inotify, or out of its limits, there are no hints and the poll carries on alone.
         with suppress(OSError, FileNotFoundError, RuntimeError):
             changes = awatch(
-                self._path,
-                debounce=20,
-                step=2,
-                stop_event=self._stop,
-                recursive=False,
-                watch_filter=None,
-                raise_interrupt=False,
+                self._path, debounce=20, step=2, stop_event=self._stop, recursive=False, watch_filter=None
             )
             async for _ in changes:
                 self.hint.set()

@@ -29,7 +29,6 @@ from eventlog.layout import LOCK_FILE, add_segment, move_in, new_folder, set_asi
 from eventlog.line import header, verifies
 from eventlog.lookups import Lookups
 from eventlog.numbering import Append, number
-from eventlog.redaction import finish_redaction
 from eventlog.sealing import Sealer
 from eventlog.segment import SEGMENT_BYTES, Position, segment_name
 from eventlog.witness import HEAD_FILE, read_witness, write_witness
@@ -352,7 +351,6 @@ class Writer:
             return tail
         if tail is None:
             sweep_chat(self._disk, self._path)
-            finish_redaction(self._path, self._chat, self._disk)
         failed_sync = tail is None and self._was_poisoned()
         try:
             now = self.folder.tail()

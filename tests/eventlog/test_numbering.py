@@ -224,11 +224,19 @@ async def test_an_append_of_nothing_is_refused(any_log: Log) -> None:
 
 
 async def test_a_deleted_chat_starts_anew_with_its_next_append(any_log: Log) -> None:
-    await any_log.append("chat", Noted("old"), id="x")
+    for number in range(2):
+        await any_log.append("chat", Noted("old", number), id=f"old {number}")
     await any_log.delete("chat")
     assert (await any_log.head("chat")).seq == 0
-    [entry] = await any_log.append("chat", Noted("new"), id="x", after=0)
+    [entry] = await any_log.append("chat", Noted("new"), id="old 0", after=0)
     assert (entry.seq, entry.event) == (1, Noted("new"))
+
+
+async def test_a_storage_closes_after_a_chat_it_wrote_was_deleted(any_log: Log) -> None:
+    for number in range(2):
+        await any_log.append("chat", Noted("old", number), id=f"old {number}")
+    await any_log.delete("chat")
+    await any_log.storage.close()
 
 
 async def test_reading_back_from_before_the_first_entry_is_reading_nothing(any_log: Log) -> None:
