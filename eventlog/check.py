@@ -7,18 +7,19 @@ seq and its sum. ``salvage`` touches nothing of the chat and copies out whatever
 
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
 from eventlog.blobs import BLOBS, blob_names
-from eventlog.disk import Disk, publish, read_file
+from eventlog.disk import Disk, publish, read_at, read_file
 from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
 from eventlog.events import Head
 from eventlog.folder import Folder
 from eventlog.layout import ASIDE, LOCK_FILE, set_aside
-from eventlog.line import ENTRY, header, link_of, marks, prev_of, seal, seq_of
+from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, seal, seq_of
 from eventlog.names import KEY_FILE
 from eventlog.offsets import CACHE
 from eventlog.scan import open_folder
@@ -29,6 +30,8 @@ from eventlog.witness import HEAD_FILE, read_witness
 from eventlog.writer import POISON_FILE, locked
 
 _OURS = {BLOBS, CACHE, ASIDE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
+
+_DAMAGED = "damaged-"
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -165,26 +168,40 @@ def _repair(folder: Folder, report: Report) -> Report:
         if found.head is None and any("format" in flaw.message for flaw in found.flaws):
             raise NewerFormat("written by a newer chatfold", chat=folder.chat, path=folder.path)
     # A file's header knows better than its name where it belongs; without one, its name has to do.
-    placed: dict[int, Survey] = {}
-    for first, found in surveys.items():
-        placed[found.head.seq + 1 if found.head else first] = found
+    placed = {found.head.seq + 1 if found.head else first: found for first, found in surveys.items()}
+    spare = _spare(folder, surveys)
     witness = read_witness(folder.disk, folder.path)
-    end = max([witness.seq if witness else 0, *(seq for found in surveys.values() for seq in found.lines)])
-    firsts = sorted({1, *placed})
+    end = max([witness.seq if witness else 0, *spare])
+    firsts = sorted({1, *placed, *surveys})
     link: bytes | None = Head().sum.encode()
     for first, following in zip(firsts, [*firsts[1:], end + 1], strict=True):
+        found = placed.get(first) or Survey(None, {}, [])
+        for seq in range(first, following):
+            found.lines.setdefault(seq, []).extend(spare.get(seq, []))
         after = placed[following].head if following in placed else None
-        lines, link = _rebuilt(placed.get(first), first, following, link, after, report)
+        lines, link = _rebuilt(found, first, following, link, after, report)
         _replace(folder, first, lines, contents.get(first), sealed=following <= end, report=report)
     folder.forget()
     return report
 
 
+def _spare(folder: Folder, surveys: dict[int, Survey]) -> dict[int, list[bytes]]:
+    """Every line there is, by seq: also those in the wrong file, and those of a repair that did not finish."""
+    found = list(surveys.values())
+    with suppress(FileNotFoundError):
+        names = sorted(name for name in folder.disk.names(folder.path / ASIDE) if name.startswith(_DAMAGED))
+        found += [survey(read_file(folder.disk, folder.path / ASIDE / name), 1) for name in names]
+    lines: dict[int, list[bytes]] = {}
+    for one in found:
+        for seq, candidates in one.lines.items():
+            lines.setdefault(seq, []).extend(candidates)
+    return lines
+
+
 def _rebuilt(
-    found: Survey | None, first: int, following: int, link: bytes | None, after: Head | None, report: Report
+    found: Survey, first: int, following: int, link: bytes | None, after: Head | None, report: Report
 ) -> tuple[list[bytes], bytes]:
     """The lines of seqs ``first`` … ``following`` - 1, and the link after them."""
-    found = found or Survey(None, {}, [])
     link = link or (found.head.sum.encode() if found.head else Head().sum.encode())
     lines = [header(Head(first - 1, link.decode()))]
     known: bytes | None = link  # None while the line before is lost
@@ -223,7 +240,7 @@ def _replace(
     if old == data:
         return
     if old is not None:
-        report.kept.append(set_aside(folder.disk, folder.path, f"damaged-{segment_name(first)}", old))
+        report.kept.append(set_aside(folder.disk, folder.path, f"{_DAMAGED}{segment_name(first)}", old))
     publish(folder.disk, folder.segment(first), data)
 
 
@@ -246,15 +263,26 @@ def salvage(path: Path | str, target: Path | str, *, disk: Disk | None = None) -
 
 
 def _salvaged(folder: Folder) -> Iterator[bytes]:
-    """Each seq once: the first line in the file that verifies and, if there are several, follows on."""
+    """Each seq once: the line that verifies and, if there are several, follows on."""
     link: bytes | None = None
-    for first in folder.segments():
+    done = 0
+    for first in sorted(folder.segments(), key=lambda first: _said_first(folder, first)):
         try:
             found = survey(read_file(folder.disk, folder.segment(first)), first)
         except OSError:
             continue  # unreadable as a whole: the next one may be better
         for seq in sorted(found.lines):
             line = chosen(found, seq, link) or chosen(found, seq, None)
-            if line is not None:
+            if line is not None and seq > done:
                 yield line
-                link = link_of(line)
+                link, done = link_of(line), seq
+
+
+def _said_first(folder: Folder, first: int) -> int:
+    """The first seq of a segment as its header says; as its name says, if it has none."""
+    try:
+        with folder.opened(first) as fd:
+            head, _, _ = read_at(folder.disk, fd, 0, 512).partition(b"\n")
+            return read_header(head).seq + 1
+    except (OSError, ChatfoldError):
+        return first

@@ -8,6 +8,7 @@ buffered file reports an error too late and writes the same bytes again when it 
 import fcntl
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a FIFO planted here must not hang us
@@ -147,7 +148,8 @@ def publish(disk: Disk, path: Path, data: bytes, *, durable: bool = True) -> Non
             disk.sync(fd)
         disk.rename(temporary, path)
     except BaseException:
-        disk.unlink(temporary)
+        with suppress(OSError):  # it is swept later; what went wrong first is what is told
+            disk.unlink(temporary)
         raise
     finally:
         disk.close(fd)

@@ -74,13 +74,17 @@ def _locked_folder(disk: Disk, parent: Path) -> tuple[Path, int]:
             lock = disk.open_update(temporary / LOCK_FILE)
         except FileNotFoundError:
             continue
-        disk.lock(lock)
         try:
+            disk.lock(lock)
             if disk.stat(temporary / LOCK_FILE).st_ino == disk.fstat(lock).st_ino:
                 return temporary, lock
         except FileNotFoundError:
-            pass
-        disk.close(lock)
+            disk.close(lock)
+        except BaseException:
+            disk.close(lock)
+            raise
+        else:
+            disk.close(lock)
 
 
 def read_key(disk: Disk, folder: Path) -> str | None:
