@@ -361,6 +361,9 @@ class FileStorage:
 
         await self._on_thread(delete)
         self._readers.pop(chat, None)
+        lane = self._lanes.pop(chat, None)
+        if lane is not None and lane.enter():  # a busy one notices by itself
+            lane.writer.close()
 
     def _writable(self, chat: str) -> Folder:
         self._check_process()

@@ -99,7 +99,7 @@ class Folder:
         try:
             yield fd
         except ChatfoldError as error:
-            error.chat, error.path = self.chat, self.segment(first)
+            error.chat, error.path, error.seq = self.chat, self.segment(first), error.seq or first
             raise
         finally:
             self.disk.close(fd)
@@ -107,11 +107,7 @@ class Folder:
     def start(self, first: int, fd: int) -> Position:
         """The place after the header. Checks that the file is the one its name says."""
         line, newline, _ = read_at(self.disk, fd, 0, 512).partition(b"\n")
-        try:
-            head = read_header(line if newline else b"")
-        except ChatfoldError as error:
-            error.seq = first
-            raise
+        head = read_header(line if newline else b"")
         if head.seq + 1 != first:
             raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
         return Position(head.seq, head.sum.encode(), len(line) + 1)
@@ -274,7 +270,7 @@ class Folder:
     def _is_last(self, lines: list[bytes], last: int, link: bytes | None) -> bool:
         """Do these verified lines end with seq ``last``?"""
         end = lines[-1]
-        return verifies(lines[0]) and seq_of(end) == last and (link is None or link_of(end) == link)
+        return seq_of(end) == last and (link is None or link_of(end) == link)
 
     def line(self, seq: int) -> bytes:
         """One line as it was written. Only this one is verified, not those it is found by."""

@@ -129,10 +129,10 @@ class MemoryStorage:
     async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
         folder_name(new)
         parent = self._known(chat)
-        if new in self._chats:
-            raise ChatExists("there is a chat of this key already", chat=new)
         if not 0 < at <= len(parent.lines):
             raise Conflict(at, len(parent.lines), chat=chat)
+        if new in self._chats:
+            raise ChatExists("there is a chat of this key already", chat=new)
         child = _Chat()
         child.blobs.update(parent.blobs)
         child.lines = parent.lines[:at]

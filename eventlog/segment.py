@@ -11,6 +11,7 @@ from enum import Enum
 import msgspec
 
 from eventlog.disk import Disk, read_at
+from eventlog.errors import CorruptLog
 from eventlog.line import MAX_LINE, SEAL, accepted, follows, link_of, marks, verifies
 
 SEGMENT_BYTES = 8 << 20
@@ -90,10 +91,7 @@ def committed(known: Position, at: Position, page: Page) -> Position:
 
 
 def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes]]:
-    """The verified lines of the bytes from ``start`` to ``end``, last page first, each page in order.
-
-    Stops with a line that does not verify as the first of a page, for the caller to see and to judge.
-    """
+    """The verified lines of the bytes from ``start`` to ``end``, last page first, each page in order."""
     rest = b""
     newer: bytes | None = None
     size = PAGE
@@ -108,11 +106,9 @@ def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes
             continue
         lines = data[cut:].split(b"\n")
         lines.pop()
-        for index in range(len(lines) - 1, -1, -1):
-            line = lines[index]
+        for line in reversed(lines):
             if not verifies(line) or (newer is not None and not follows(newer, line[-18:-2], line)):
-                yield lines[index:]
-                return
+                raise CorruptLog("a line does not verify, or is not where it should be", offset=end)
             newer = line
         if lines:
             yield lines

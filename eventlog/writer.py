@@ -303,7 +303,8 @@ class Writer:
             self._witnessed = True
             with suppress(OSError):  # only a witness: without it, recovery is more cautious
                 write_witness(self._disk, self._fds["head"], self._tail.first, self._tail.at)
-        self._lookups.cut(force=closing)
+        with suppress(ChatfoldError):  # a cache, of a chat that may have been deleted
+            self._lookups.cut(force=closing)
 
     def ready_seal(self) -> Callable[[], None] | None:
         """What to do on another thread, so that the segment's seal is nearly ready when it is full."""
