@@ -164,7 +164,9 @@ class FileStorage:
             except BaseException as error:  # noqa: BLE001 (reported to everybody who waits)
                 outcomes = [Outcome(error=RuntimeError(f"a bug in chatfold: {error!r}"))] * len(group)
             _answer(group, outcomes, self._wake)
-            lane.writer.tidy()
+            lane.writer.bear_witness()
+            if lane.writer.is_untidy:
+                lane.writer.tidy()
 
     def _commit(self, lane: _Lane, group: list[_Job]) -> list[Outcome]:
         appends = [job for job in group if job.request is not None]

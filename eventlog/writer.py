@@ -100,6 +100,8 @@ class Writer:
 
     def retire(self) -> None:
         """Keeps the caches for the next time and lets go of the files. Syncs nothing."""
+        if not self._poisoned:
+            self.bear_witness()
         self.tidy(closing=True)
         self._reset()
 
@@ -291,20 +293,22 @@ class Writer:
             return self._explained(error)
         return None
 
+    def bear_witness(self) -> None:
+        """Writes down what was synced. Without the lock: a witness that is late is still true."""
+        if not self._witnessed and self._tail is not None and self._synced == self._tail.at.seq:
+            self._witnessed = True
+            with suppress(OSError):  # only a witness: without it, recovery is more cautious
+                write_witness(self._disk, self._fds["head"], self._tail.first, self._tail.at)
+
     @property
     def is_untidy(self) -> bool:
         return self._lookups.is_due()
 
     def tidy(self, *, closing: bool = False) -> None:
-        """Witness and caches. After the answers, so that nobody waits for it."""
-        if self._tail is None or self._poisoned:
-            return
-        if not self._witnessed and self._synced == self._tail.at.seq:
-            self._witnessed = True
-            with suppress(OSError):  # only a witness: without it, recovery is more cautious
-                write_witness(self._disk, self._fds["head"], self._tail.first, self._tail.at)
-        with suppress(ChatfoldError):  # a cache, of a chat that may have been deleted
-            self._lookups.cut(force=closing)
+        """Keeps the caches up to date. After the answers, so that nobody waits for it."""
+        if self._tail is not None and not self._poisoned:
+            with suppress(ChatfoldError):  # of a chat that may have been deleted
+                self._lookups.cut(force=closing)
 
     def ready_seal(self) -> Callable[[], None] | None:
         """What to do on another thread, so that the segment's seal is nearly ready when it is full."""
@@ -334,22 +338,26 @@ class Writer:
         elif not self._disk.try_lock(fd):
             raise _Busy
         try:
-            # Whoever removed the lock file, or the folder, may hold another lock of the same name.
-            try:
-                same = self._disk.stat(path).st_ino == self._disk.fstat(fd).st_ino
-            except FileNotFoundError:
-                same = False
-            if not same:
+            if self._disk.fstat(fd).st_nlink == 0 or (self._tail is None and not self._is_our_lock()):
                 raise _Gone
             yield
         finally:
             self._disk.unlock(fd)
 
+    def _is_our_lock(self) -> bool:
+        """Whoever removed the lock file, or the whole folder, may hold another lock of the same name."""
+        try:
+            return self._disk.stat(self._lock_path).st_ino == self._disk.fstat(self._fds["lock"]).st_ino
+        except FileNotFoundError:
+            return False
+
     def _catch_up(self) -> Place:
         """Where the log ends. Nobody else writes while we hold the lock, so what is torn here stays torn."""
         tail = self._tail
         if tail is not None and not tail.sealed and self._is_unchanged(tail):
-            return tail
+            return tail  # and so is the folder: no two have the same open segment
+        if not self._is_our_lock():
+            raise _Gone
         if tail is None:
             sweep_chat(self._disk, self._path)
         failed_sync = tail is None and self._was_poisoned()

@@ -362,7 +362,7 @@ def test_read_only_folder(fast_folder: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
     (fast_folder / "store").chmod(0o755)
     program = f"""
-import asyncio, os
+import asyncio, concurrent.futures.thread, os  # all that is imported, while we may still read it
 from eventlog import FileStorage, Log, Noted, ReadOnly, scan
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)
