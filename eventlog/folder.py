@@ -18,7 +18,7 @@ from eventlog.disk import Disk, read_at
 from eventlog.errors import ChatfoldError, CorruptLog, NoSuchChat
 from eventlog.events import Head
 from eventlog.line import ENTRY, MAX_LINE, SEAL, link_of, read_header, resolve, seq_of, verifies
-from eventlog.offsets import Offsets
+from eventlog.offsets import STRIDE, Offsets
 from eventlog.recovery import durable_in
 from eventlog.segment import (
     PAGE,
@@ -276,7 +276,11 @@ class Folder:
         """One line as it was written. Only this one is verified, not those it is found by."""
         first = self._segment_of(seq)
         with self.opened(first) as fd:
-            near = self.offsets.nearest(first, self.disk.fstat(fd).st_ino, seq)
+            inode = self.disk.fstat(fd).st_ino
+            near = self.offsets.nearest(first, inode, seq)
+            if near is None or seq - near[0] >= STRIDE:
+                self.find(seq)  # reads up to it, and so makes the index
+                near = self.offsets.nearest(first, inode, seq)
             line = self._skip(fd, near[1], seq - near[0]) if near else b""
         if verifies(line) and line.startswith(b'{"seq":%d,' % seq):
             return line

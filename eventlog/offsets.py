@@ -14,7 +14,7 @@ from eventlog.disk import Disk, publish, read_file
 from eventlog.line import seal_up, verifies
 
 CACHE = "cache"
-_STRIDE = 16
+STRIDE = 16
 
 
 class Anchors(msgspec.Struct):
@@ -46,18 +46,20 @@ class Offsets:
 
     def note(self, first: int, inode: int, seq: int, start: int, lines: list[bytes]) -> None:
         """``lines``, the first of them ``seq``, stand at byte ``start``."""
+        if not lines:
+            return
         anchors = self._anchors.get(first)
-        if anchors is None or anchors.inode != inode:
+        if anchors is None or anchors.inode != inode or (anchors.gap and seq == first):
             anchors = self._anchors[first] = Anchors(inode, [], [], start, gap=seq != first)
         if start < anchors.end:
             return
         anchors.gap |= start > anchors.end
-        begin, end = 0, (first - seq) % _STRIDE  # the next line with an anchor
+        begin, end = 0, (first - seq) % STRIDE  # the next line with an anchor
         while end < len(lines):
             start += end - begin + sum(map(len, lines[begin:end]))
             anchors.seqs.append(seq + end)
             anchors.starts.append(start)
-            begin, end = end, end + _STRIDE
+            begin, end = end, end + STRIDE
         anchors.end = start + len(lines) - begin + sum(map(len, lines[begin:]))
 
     def nearest(self, first: int, inode: int, seq: int) -> tuple[int, int] | None:
