@@ -20,6 +20,7 @@ from eventlog.events import Head
 from eventlog.folder import Folder
 from eventlog.layout import ASIDE, LOCK_FILE, set_aside
 from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, seal, seq_of
+from eventlog.lock import locked
 from eventlog.names import KEY_FILE
 from eventlog.offsets import CACHE
 from eventlog.scan import open_folder
@@ -27,7 +28,7 @@ from eventlog.segment import first_of, segment_name
 from eventlog.survey import Survey, chosen, survey
 from eventlog.tombstones import lost
 from eventlog.witness import HEAD_FILE, read_witness
-from eventlog.writer import POISON_FILE, locked
+from eventlog.writer import POISON_FILE
 
 _OURS = {BLOBS, CACHE, ASIDE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
 
@@ -157,7 +158,7 @@ def repair(path: Path | str, *, disk: Disk | None = None) -> Report:
     if report.ok:
         return report
     folder = open_folder(path, disk)
-    with locked(folder.disk, folder):
+    with locked(folder):
         return _repair(folder, report)
 
 

@@ -19,11 +19,11 @@ from eventlog.errors import Conflict, NoSuchChat
 from eventlog.folder import Folder
 from eventlog.layout import ASIDE, chat_path
 from eventlog.line import SEAL, link_of, references, seal
+from eventlog.lock import locked
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.offsets import CACHE
 from eventlog.tombstones import View, erasure, tombstone
 from eventlog.values import escape_text, unescape
-from eventlog.writer import locked
 
 _NOTE = "redacting-"
 
@@ -55,7 +55,7 @@ def _finish(disk: Disk, root: Path, note: Path) -> None:
         for key, wanted in msgspec.json.decode(read_file(disk, note), type=dict[str, set[int]]).items():
             chat = unescape(key)
             folder = Folder(chat_path(root, chat), chat, disk)
-            with suppress(NoSuchChat), locked(disk, folder):
+            with suppress(NoSuchChat), locked(folder):
                 _erase(folder, wanted)
         disk.unlink(note)
         disk.sync_folder(root)

@@ -12,9 +12,8 @@ next, to read again from the medium and go on in a new segment.
 
 import errno
 import logging
-import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -25,8 +24,9 @@ from eventlog.disk import Disk, publish, read_at, write_all
 from eventlog.errors import ChatDeleted, ChatfoldError, DiskFull, DurabilityUnknown, NoSuchChat, ReadOnly
 from eventlog.events import Entry, Head
 from eventlog.folder import Folder, Place
-from eventlog.layout import LOCK_FILE, add_segment, move_in, new_folder, set_aside, sweep_chat
+from eventlog.layout import add_segment, move_in, new_folder, set_aside, sweep_chat
 from eventlog.line import header, verifies
+from eventlog.lock import Busy, Gone, Lock, Missing
 from eventlog.lookups import Lookups
 from eventlog.numbering import Append, number
 from eventlog.sealing import Sealer
@@ -49,18 +49,6 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     error: Exception | None = None
 
 
-class _Gone(Exception):
-    """The folder is not the one we had open."""
-
-
-class _Busy(Exception):
-    """It would take waiting, and we were asked not to."""
-
-
-class _Missing(Exception):
-    """There is no such chat yet."""
-
-
 class _Poison(Exception):
     """Nothing is known about what is durable."""
 
@@ -72,7 +60,7 @@ class Writer:
         self, path: Path, chat: str, disk: Disk, clock: Clock, segment_bytes: int = SEGMENT_BYTES
     ) -> None:
         self._path = path
-        self._lock_path = path / LOCK_FILE
+        self._lock = Lock(path, disk)
         self._chat = chat
         self._disk = disk
         self._clock = clock
@@ -94,6 +82,7 @@ class Writer:
 
     def close(self) -> None:
         """Lets go of the files. Syncs nothing."""
+        self._lock.close()
         for fd in self._fds.values():
             self._disk.close(fd)
         self._fds.clear()
@@ -139,18 +128,18 @@ class Writer:
         try:
             while True:
                 try:
-                    with self._locked(wait=wait):
+                    with self._lock.held(wait=wait):
                         return self._commit(requests, sync, wait=wait)
-                except _Missing:
+                except Missing:
                     outcomes = self._create(requests) if wait else None
                     if outcomes is not None or not wait:
                         return outcomes
-                except _Gone:
+                except Gone:
                     known = self._tail is not None
                     self._reset()
                     if known:
                         raise ChatDeleted("the chat was deleted", chat=self._chat, path=self._path) from None
-        except _Busy:
+        except Busy:
             return None
         except _Poison as poison:
             self._poison()
@@ -163,7 +152,7 @@ class Writer:
 
     def _commit(self, requests: list[Append], sync: list[bool], *, wait: bool) -> list[Outcome]:
         if not wait and not self._is_quick(requests):
-            raise _Busy
+            raise Busy
         tail = self._catch_up()
         if self._is_full(tail):
             tail = self._roll(tail)
@@ -238,10 +227,10 @@ class Writer:
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise _Poison from error
-            fitting = self._roll_back(tail, chunks)
+            lines = [line for chunk in chunks[: self._roll_back(tail, chunks)] for line in chunk]
             full = Outcome(error=self._explained(error))
-            outcomes = [o if i < fitting or not chunks[i] else full for i, o in enumerate(outcomes)]
-            lines = [line for chunk in chunks[:fitting] for line in chunk]
+            last = tail.at.seq + len(lines)
+            outcomes = [full if o.entries and o.entries[-1].seq > last else o for o in outcomes]
         if not lines:
             return outcomes, tail
         at = tail.at
@@ -281,13 +270,13 @@ class Writer:
             return self._unknown()
         try:
             if self._tail is not None and self._synced < self._tail.at.seq:
-                with self._locked():
+                with self._lock.held():
                     self._catch_up()
                     self._sync()
         except _Poison as poison:
             self._poison()
             return self._unknown(poison.__cause__)
-        except (_Gone, _Missing):
+        except (Gone, Missing):
             self._reset()
         except OSError as error:
             return self._explained(error)
@@ -295,7 +284,7 @@ class Writer:
 
     def bear_witness(self) -> None:
         """Writes down what was synced. Without the lock: a witness that is late is still true."""
-        if not self._witnessed and self._tail is not None and self._synced == self._tail.at.seq:
+        if not self._witnessed and self._tail is not None and self._synced == self._tail.at.seq and self._fds:
             self._witnessed = True
             with suppress(OSError):  # only a witness: without it, recovery is more cautious
                 write_witness(self._disk, self._fds["head"], self._tail.first, self._tail.at)
@@ -319,52 +308,19 @@ class Writer:
 
     # --- lock, open, catch up --------------------------------------------------------------------------
 
-    @contextmanager
-    def _locked(self, *, wait: bool = True) -> Iterator[None]:
-        """_Missing if there is no such chat, _Gone if it is another one than we had open."""
-        path = self._lock_path
-        if "lock" not in self._fds:
-            try:
-                if not stat.S_ISDIR(self._disk.stat(self._path).st_mode):
-                    raise NotADirectoryError(
-                        errno.ENOTDIR, "a chat's folder is something else", str(self._path)
-                    )
-                self._fds["lock"] = self._disk.open_update(path)
-            except FileNotFoundError:
-                raise _Missing from None
-        fd = self._fds["lock"]
-        if wait:
-            self._disk.lock(fd)
-        elif not self._disk.try_lock(fd):
-            raise _Busy
-        try:
-            if self._disk.fstat(fd).st_nlink == 0 or (self._tail is None and not self._is_our_lock()):
-                raise _Gone
-            yield
-        finally:
-            self._disk.unlock(fd)
-
-    def _is_our_lock(self) -> bool:
-        """Whoever removed the lock file, or the whole folder, may hold another lock of the same name."""
-        try:
-            return self._disk.stat(self._lock_path).st_ino == self._disk.fstat(self._fds["lock"]).st_ino
-        except FileNotFoundError:
-            return False
-
     def _catch_up(self) -> Place:
         """Where the log ends. Nobody else writes while we hold the lock, so what is torn here stays torn."""
         tail = self._tail
         if tail is not None and not tail.sealed and self._is_unchanged(tail):
             return tail  # and so is the folder: no two have the same open segment
-        if not self._is_our_lock():
-            raise _Gone
+        self._lock.check()
         if tail is None:
             sweep_chat(self._disk, self._path)
         failed_sync = tail is None and self._was_poisoned()
         try:
             now = self.folder.tail()
         except NoSuchChat:
-            raise _Gone from None
+            raise Gone from None
         if tail is None or tail.inode != now.inode or "segment" not in self._fds:
             self._open_segment(now)
         if tail is None:
@@ -384,7 +340,7 @@ class Writer:
         try:
             status = self._disk.stat(self.folder.segment(tail.first))
         except FileNotFoundError:
-            raise _Gone from None
+            raise Gone from None
         return status.st_ino == tail.inode and status.st_size == tail.at.offset
 
     def _open_segment(self, tail: Place) -> None:
@@ -494,16 +450,3 @@ class Writer:
             if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
                 return ReadOnly(str(error), chat=self._chat, path=self._path)
         return error
-
-
-@contextmanager
-def locked(disk: Disk, folder: Folder) -> Iterator[None]:
-    """No process appends to the chat meanwhile. NoSuchChat if there is none."""
-    writer = Writer(folder.path, folder.chat, disk, lambda: 0)
-    try:
-        with writer._locked():  # noqa: SLF001
-            yield
-    except (_Gone, _Missing):
-        raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
-    finally:
-        writer.close()

@@ -81,12 +81,9 @@ class Files:
 
 def abandon(storage: FileStorage) -> None:
     """What a kill does: threads and descriptors are gone, nothing is synced or kept."""
-    storage._closing.set()
-    storage._unsynced.set()
-    storage._pool.shutdown()
-    for lane in storage._lanes.values():
-        lane.writer.close()
-    storage._lanes.clear()
+    storage._closed = True
+    storage._lanes.abandon()
+    storage.close_files()
 
 
 class Agreement(RuleBasedStateMachine):

@@ -219,7 +219,7 @@ async def _attempt(root: Path, disk: FailingDisk, operation: str) -> list[str]:
         await run(log, words.append)
     with suppress(ChatfoldError, OSError):
         await log.storage.close()
-    await asyncio.to_thread(log.storage._pool.shutdown)  # type: ignore[attr-defined]
+    await asyncio.to_thread(log.storage._lanes.abandon)  # type: ignore[attr-defined]
     return words
 
 

@@ -1,0 +1,241 @@
+"""Appends on their way to the writers: one lane a chat, one group at a time in each.
+
+Appends that arrive while a group is being synced form the next one, so they share its sync. Lanes run on different
+threads and sync side by side. An append that need not be durable and finds its lane free is written at once.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import msgspec
+
+from eventlog.events import Entry
+from eventlog.numbering import Append
+from eventlog.storage import Durability
+from eventlog.writer import Outcome, Writer
+
+OPEN_CHATS = 128
+"""Writers that keep their files open."""
+
+_THREADS = 32
+_BACKGROUND_SYNC_S = 0.2
+_GROUP_BYTES = 4 << 20
+
+
+class Job(msgspec.Struct, frozen=True, gc=False):
+    """An append or, without a ``request``, a sync; and who waits for it, if anybody does."""
+
+    request: Append | None
+    durability: Durability
+    loop: asyncio.AbstractEventLoop | None = None
+    future: "asyncio.Future[list[Entry]] | None" = None
+
+
+class Lane:
+    """One chat's queue. At most one thread is in its writer at a time: whoever entered."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.queue: deque[Job] = deque()
+        self.busy = False
+        self.lock = threading.Lock()
+        self.unsynced = False
+
+    def enter(self) -> bool:
+        """Takes the writer, if nobody has it."""
+        with self.lock:
+            free, self.busy = not self.busy, True
+        return free
+
+    def take(self) -> list[Job]:
+        """The next group; none, and the lane is free, if nobody waits."""
+        group: list[Job] = []
+        size = 0
+        with self.lock:
+            while self.queue and size < _GROUP_BYTES:
+                job = self.queue.popleft()
+                group.append(job)
+                size += sum(len(draft.raw) for draft in job.request.drafts) if job.request else 0
+            self.busy = bool(group)
+        return group
+
+
+class Lanes:
+    """``open_writer(chat)`` makes the writer of a chat; ``wake(chat)`` is called on a loop when its chat has grown."""
+
+    def __init__(self, open_writer: Callable[[str], Writer], wake: Callable[[str], None]) -> None:
+        self._open_writer = open_writer
+        self._wake = wake
+        self._lanes: dict[str, Lane] = {}
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="chatfold")
+        self._closed = threading.Event()
+        self._unsynced = threading.Event()
+        self._syncer: threading.Thread | None = None
+
+    async def append(self, request: Append, durability: Durability) -> list[Entry]:
+        lane = self._lane(request.chat)
+        if durability != "full" and lane.enter():
+            # Nothing to wait for but a copy into the page cache: a thread would cost ten times as much.
+            outcomes = lane.writer.commit([request], sync=[False], wait=False)
+            if outcomes is not None:
+                self._after(lane, durability)
+                self._wake(request.chat)
+            self._leave(lane)
+            if outcomes is not None:
+                if outcomes[0].error is not None:
+                    raise outcomes[0].error
+                return outcomes[0].entries
+        return await self._wait(lane, request, durability)
+
+    async def flush(self) -> None:
+        await asyncio.gather(*(self._wait(lane, None, "full") for lane in self._lanes.values()))
+
+    def forget(self, chat: str) -> None:
+        """The chat was deleted."""
+        lane = self._lanes.pop(chat, None)
+        if lane is not None and lane.enter():  # a busy one notices by itself
+            lane.writer.close()
+
+    async def close(self) -> None:
+        """Everything durable, all files closed."""
+        try:
+            await self.flush()
+        finally:
+            await asyncio.to_thread(self.abandon)
+            for lane in self._lanes.values():
+                lane.writer.retire()
+            self._lanes.clear()
+
+    def abandon(self) -> None:
+        """Stops the threads; nothing more is written."""
+        self._closed.set()
+        self._unsynced.set()
+        self._pool.shutdown()
+
+    def close_files(self) -> None:
+        """After os.fork: the child must not keep the parent's locks alive, nor write with its descriptors."""
+        for lane in self._lanes.values():
+            lane.writer.close()
+
+    # --- lanes -----------------------------------------------------------------------------------------
+
+    def _lane(self, chat: str) -> Lane:
+        lane = self._lanes.pop(chat, None)
+        if lane is None:
+            self._make_room()
+            lane = Lane(self._open_writer(chat))
+        self._lanes[chat] = lane  # the most recently used is last
+        return lane
+
+    def _make_room(self) -> None:
+        """Lets the least recently used idle writer close its files."""
+        if len(self._lanes) < OPEN_CHATS:
+            return
+        for chat, lane in self._lanes.items():
+            if lane.enter():
+                del self._lanes[chat]
+                self._pool.submit(self._retire, lane)
+                return
+
+    def _retire(self, lane: Lane) -> None:
+        lane.writer.sync()
+        lane.writer.retire()
+        self._work(lane)  # somebody may have got hold of it meanwhile
+
+    def _leave(self, lane: Lane) -> None:
+        """The lane is free again, unless somebody came meanwhile or there is something to tidy up."""
+        with lane.lock:
+            lane.busy = bool(lane.queue) or lane.writer.is_untidy
+        if lane.busy:
+            self._pool.submit(self._tidy, lane)
+
+    def _tidy(self, lane: Lane) -> None:
+        lane.writer.tidy()
+        self._work(lane)
+
+    # --- jobs ------------------------------------------------------------------------------------------
+
+    def _wait(
+        self, lane: Lane, request: Append | None, durability: Durability
+    ) -> asyncio.Future[list[Entry]]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Entry]] = loop.create_future()
+        self._submit(lane, Job(request, durability, loop, future))
+        return future
+
+    def _submit(self, lane: Lane, job: Job) -> None:
+        with lane.lock:
+            lane.queue.append(job)
+            start, lane.busy = not lane.busy, True
+        if start:
+            self._pool.submit(self._work, lane)
+
+    def _work(self, lane: Lane) -> None:
+        """On a thread: commits group after group until nobody waits."""
+        while group := lane.take():
+            try:
+                outcomes = self._commit(lane, group)
+            except BaseException as error:  # noqa: BLE001 (reported to everybody who waits)
+                outcomes = [Outcome(error=RuntimeError(f"a bug in chatfold: {error!r}"))] * len(group)
+            self._answer(group, outcomes)
+            lane.writer.bear_witness()
+            if lane.writer.is_untidy:
+                lane.writer.tidy()
+
+    def _commit(self, lane: Lane, group: list[Job]) -> list[Outcome]:
+        appends = [job for job in group if job.request is not None]
+        outcomes: list[Outcome] = []
+        if appends:
+            requests = [job.request for job in appends if job.request is not None]
+            outcomes = lane.writer.commit(requests, sync=[job.durability == "full" for job in appends]) or []
+            self._after(lane, "normal" if any(job.durability == "normal" for job in appends) else "full")
+        synced = Outcome(error=lane.writer.sync()) if len(appends) < len(group) else Outcome()
+        answers = iter(outcomes)
+        return [synced if job.request is None else next(answers) for job in group]
+
+    def _after(self, lane: Lane, durability: Durability) -> None:
+        """What an append leaves to be done by others."""
+        if durability == "normal":
+            lane.unsynced = True
+            self._unsynced.set()
+            if self._syncer is None:
+                self._syncer = threading.Thread(
+                    target=self._sync_now_and_then, name="chatfold-sync", daemon=True
+                )
+                self._syncer.start()
+        ready = lane.writer.ready_seal()
+        if ready is not None:
+            self._pool.submit(ready)
+
+    def _sync_now_and_then(self) -> None:
+        """On its own thread: within 200 ms of a ``normal`` append, its chat is asked to sync."""
+        while self._unsynced.wait() and not self._closed.wait(_BACKGROUND_SYNC_S):
+            self._unsynced.clear()
+            for lane in list(self._lanes.values()):
+                if lane.unsynced:
+                    lane.unsynced = False
+                    self._submit(lane, Job(None, "full"))
+
+    def _answer(self, group: list[Job], outcomes: list[Outcome]) -> None:
+        """Wakes each loop once for the whole group."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Job, Outcome]]] = {}
+        for job, outcome in zip(group, outcomes, strict=True):
+            if job.loop is not None:
+                by_loop.setdefault(job.loop, []).append((job, outcome))
+        for loop, answers in by_loop.items():
+            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+                loop.call_soon_threadsafe(self._settle, answers)
+
+    def _settle(self, answers: list[tuple[Job, Outcome]]) -> None:
+        for job, outcome in answers:
+            if job.future is not None and not job.future.done():  # cancelled: it is on disk all the same
+                if outcome.error is not None:
+                    job.future.set_exception(outcome.error)
+                else:
+                    job.future.set_result(outcome.entries)
+        for chat in {job.request.chat for job, _ in answers if job.request is not None}:
+            self._wake(chat)
