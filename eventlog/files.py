@@ -149,11 +149,19 @@ class FileStorage:
                 return
             if head.seq == 0 and after > 0:
                 raise ChatDeleted("the chat was deleted", chat=chat, path=folder.path)
+            if chat not in self._watches and head.seq:
+                await self._close_watches(idle=True)
+                if chat not in self._watches:  # another follower may have been here meanwhile
+                    self._watches[chat] = Watch(folder.path)
             watch = self._watches.get(chat)
-            if watch is None and head.seq:
-                watch = self._watches[chat] = Watch(folder.path)
             await (watch.wait(pause) if watch else asyncio.sleep(pause))
             pause = min(pause * 1.5, _POLL_MAX_S)
+
+    async def _close_watches(self, *, idle: bool) -> None:
+        for chat, watch in list(self._watches.items()):
+            if watch.is_idle or not idle:
+                del self._watches[chat]
+                await watch.close()
 
     def _wake(self, chat: str) -> None:
         watch = self._watches.get(chat)
@@ -225,8 +233,7 @@ class FileStorage:
         """Everything durable, all files closed. Closing twice is closing once."""
         if self._closed or self._pid != os.getpid():
             return
-        for watch in self._watches.values():
-            await watch.close()
+        await self._close_watches(idle=False)
         self._closed = True
         await self._lanes.close()
 
