@@ -14,7 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 HERE = Path(__file__).parent
-_LIBRARIES = ("msgspec", "xxhash", "aiofiles", "watchfiles")
+_LIBRARIES = ("msgspec", "xxhash", "watchfiles")
 
 
 def facts(path: Path) -> dict[str, object]:

@@ -291,13 +291,16 @@ class Folder:
         raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
     def _skip(self, fd: int, offset: int, count: int) -> bytes:
-        """The line ``count`` lines after the one at ``offset``, as far as newlines tell."""
-        size = PAGE // 2
+        """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none."""
+        size = PAGE // 4
         while True:
             data = read_at(self.disk, fd, offset, size)
-            lines = data.split(b"\n", count + 1)
-            if len(lines) == count + 2:
-                return lines[count]
+            start = 0
+            for _ in range(count):
+                start = data.find(b"\n", start) + 1 or len(data)
+            end = data.find(b"\n", start)
+            if end >= 0:
+                return data[start:end]
             if len(data) < size or size > MAX_LINE * (count + 1):
                 return b""
             size *= 4

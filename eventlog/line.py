@@ -48,17 +48,23 @@ def verifies(line: bytes) -> bool:
 def accepted(lines: list[bytes], link: bytes | None) -> int:
     """How many of the lines, from the first on, verify and follow each other. ``link``: see ``segment.Position``.
 
-    The same as ``verifies`` and ``follows`` line by line, written for speed: this is most of what reading costs.
+    Compares everything at once, and only if that fails line by line: this is most of what reading costs. Tombstones
+    fail the quick comparison, too; after one, the next line's prev is another than its sum.
     """
+    tails = [line[-_SUM:] for line in lines]
+    sums = [f',"sum":"{xxh3_64_hexdigest(line[:-_SUM])}"}}' for line in lines]
+    links = [link or line[_PREV] for line in lines[:1]] + [tail[8:24] for tail in tails[:-1]]
+    if b"".join(tails) == "".join(sums).encode() and b"".join([line[_PREV] for line in lines]) == b"".join(
+        links
+    ):
+        return len(lines)
     before: bytes | None = None
     for index, line in enumerate(lines):
-        if line[-_SUM:] != f',"sum":"{xxh3_64_hexdigest(line[:-_SUM])}"}}'.encode():
+        if not verifies(line):
             return index
-        # Asking about tombstones only on a mismatch keeps this loop short.
-        if line[_PREV] != link and link is not None and not follows(line, link, before):
+        if link is not None and not follows(line, link, before):
             return index
-        link = line[-18:-2]
-        before = line
+        link, before = line[-18:-2], line
     return len(lines)
 
 
