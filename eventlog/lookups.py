@@ -26,8 +26,8 @@ from eventlog.offsets import CACHE, ensure_cache
 from eventlog.values import long_strings, unescape
 
 LOOKUPS = f"{CACHE}/lookups"
-_CUT = 1024  # fingerprints in the dict before they become a run
-_FAN = 8  # runs of about one size before they are merged
+_CUT = 4096  # fingerprints in the dict before they become a run
+_FAN = 4  # runs of about one size before they are merged
 _FULL = 1 << 18  # rows; a run of this size is merged no more
 _SEQ = (1 << 32) - 1
 _NAME = re.compile(r"(\d{16})-(\d{16})")

@@ -24,12 +24,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from eventlog.errors import InvalidEvent
-from eventlog.events import Event, Part, Struct, Unknown
+from eventlog.events import Event, Part, Struct, Text, Unknown
 
 ESC = "\x7f"
 MAX_DEPTH = 128
 MAX_DIGITS = 4000  # of an integer; Python converts 4300, sign and all
-LONG = 1024
+LONG = 512
 """Strings of at least this many bytes are worth a fingerprint."""
 
 _HUGE = 10**MAX_DIGITS
@@ -155,6 +155,8 @@ def _tuple_of(item: Check) -> Check:
 
 
 def _part(value: Any, long: list[str]) -> bool:
+    if type(value) is Text and type(value.text) is str:  # what nearly all parts are
+        return _string(value.text, long)
     if type(value) not in _PARTS:
         raise _wrong("a part", value)
     return _struct(value, long)
@@ -163,9 +165,9 @@ def _part(value: Any, long: list[str]) -> bool:
 def _struct(value: Any, long: list[str]) -> bool:
     get, fields = _CHECKS[type(value)]
     odd = False
-    for (name, check_field), field in zip(fields, get(value), strict=True):
+    for (name, check_field, default), field in zip(fields, get(value), strict=True):
         try:
-            if check_field(field, long):
+            if field is not default and check_field(field, long):
                 odd = True
         except _Wrong as wrong:
             wrong.path = f".{name}{wrong.path}"
@@ -248,14 +250,18 @@ def _checker(hint: Any) -> Check:
     raise TypeError(f"the vocabulary has no check for {hint}")
 
 
-def _fields(kind: type[Struct]) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Check], ...]]:
-    """(all fields of a value, the check of each)"""
+def _fields(
+    kind: type[Struct],
+) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Check, Any], ...]]:
+    """(all fields of a value, the name, the check and the default of each)"""
     hints = typing.get_type_hints(kind)
     names = list(hints)
     get = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
-    return get, tuple((name, _checker(hint)) for name, hint in hints.items())
+    defaults = [_NO_DEFAULT] * (len(names) - len(kind.__struct_defaults__)) + list(kind.__struct_defaults__)
+    return get, tuple((name, _checker(hints[name]), d) for name, d in zip(names, defaults, strict=True))
 
 
+_NO_DEFAULT = object()
 _CHECKS = {kind: _fields(kind) for kind in Struct.__subclasses__() if kind is not Unknown}
 _PARTS = frozenset(typing.get_args(Part))
 _EVENTS = frozenset(typing.get_args(Event)) - {Unknown}

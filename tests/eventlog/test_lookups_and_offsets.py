@@ -119,7 +119,7 @@ async def test_lookups_that_know_entries_a_crash_took_away_do_not_hide_new_ones(
     storage = FileStorage(tmp_path)
     log = Log(storage)
     await log.append("chat", Noted("kept"), id="kept")
-    for number in range(1100):
+    for number in range(4200):
         await log.append("chat", Noted("lost", number), id=f"lost {number}", durability="off")
     abandon(storage)
     folder = tmp_path / "chats" / "chat"

@@ -249,7 +249,7 @@ async def test_reading_back_from_before_the_first_entry_is_reading_nothing(any_l
 # --- repeated texts --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "deduplicated"), [(1023, False), (1024, True), (5000, True)])
+@pytest.mark.parametrize(("size", "deduplicated"), [(511, False), (512, True), (5000, True)])
 async def test_a_text_is_deduplicated_from_one_kibibyte_on(
     log: Log, root: Path, size: int, deduplicated: bool
 ) -> None:
