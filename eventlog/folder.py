@@ -60,7 +60,7 @@ class Folder:
         self.lock = threading.Lock()  # for whoever uses one folder on several threads
         self._tail: Place | None = None
         self._firsts: list[int] = []
-        self._last_path = (0, path)
+        self._paths: dict[int, Path] = {}
 
     def remember(self, tail: Place) -> None:
         """The log ends here: says whoever has just written it."""
