@@ -75,11 +75,10 @@ class Folder:
     # --- segments ------------------------------------------------------------------------------------
 
     def segment(self, first: int) -> Path:
-        if (
-            self._last_path[0] != first
-        ):  # the same one again and again: making a Path takes longer than a stat
-            self._last_path = (first, self.path / segment_name(first))
-        return self._last_path[1]
+        path = self._paths.get(first)
+        if path is None:  # making a Path takes longer than a stat
+            path = self._paths[first] = self.path / segment_name(first)
+        return path
 
     def segments(self) -> list[int]:
         """First seqs, in order. Files of other names are not ours and are left alone."""
