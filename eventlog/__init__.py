@@ -12,8 +12,8 @@ What is read was written: every line carries a checksum and its predecessor's, a
 A crash leaves whole batches and perhaps a torn tail, which the next writer sets aside; anything else that does
 not verify is ``CorruptLog``, with the place, and nothing is changed. ``docs/format.md`` is the contract of the bytes.
 
-Where to look: ``events`` the vocabulary, ``line`` the grammar, ``numbering`` how an entry gets its seq, ``writer``
-how it gets to disk, ``folder`` how it is read, ``recovery`` torn or damaged, ``storage`` what a storage is.
+Where to look: ``events`` the vocabulary, ``line`` the grammar, ``storage`` what a storage is; ``numbering`` how an
+entry gets its seq, ``lanes`` and ``writer`` how it gets to disk, ``folder`` how it is read, ``recovery`` torn or damaged.
 """
 
 from eventlog.check import Problem as Problem

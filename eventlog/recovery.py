@@ -9,10 +9,20 @@ Valid lines may follow the bad ones in a torn tail: after a power cut the pages 
 disk in any order. They were never promised, and the next writer sets them aside with the rest.
 """
 
+import logging
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from eventlog.disk import read_at, write_all
+from eventlog.layout import set_aside
 from eventlog.line import ENTRY, SEAL, marks, verifies
+from eventlog.segment import segment_name
+
+if TYPE_CHECKING:
+    from eventlog.folder import Folder, Place
+
+_log = logging.getLogger("chatfold")
 
 _MARKS = re.compile(rb'(?P<start>\{"(?:seq|chatfold|seal)":)|,"sum":"[0-9a-f]{16}"\}')
 
@@ -44,3 +54,24 @@ def valid_lines(data: bytes) -> Iterator[bytes]:
                 yield data[start : mark.end()]
                 starts.clear()
                 break
+
+
+def cut_torn(folder: "Folder", fd: int, tail: "Place") -> "Place":
+    """Whatever follows the last whole batch was never acknowledged: sets it aside and cuts it off.
+
+    Where the log ends then. The caller holds the lock, so that what is torn here stays torn.
+    """
+    disk, start = folder.disk, tail.at.offset
+    rest = read_at(disk, fd, start, disk.fstat(fd).st_size - start)
+    if not rest:
+        return tail
+    if b"\n" not in rest and verifies(rest):  # a whole line, and only its newline is missing
+        write_all(disk, fd, b"\n")
+        after = folder.tail()
+        if after.at.offset > start:
+            return after
+    aside = set_aside(disk, folder.path, f"torn-{segment_name(tail.first)}-{start}", rest)
+    disk.truncate(fd, start)
+    disk.sync(fd)
+    _log.warning("torn tail of %d bytes cut off at byte %d, kept in %s", len(rest), start, aside)
+    return tail

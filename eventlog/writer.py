@@ -11,8 +11,7 @@ next, to read again from the medium and go on in a new segment.
 """
 
 import errno
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,26 +19,23 @@ import msgspec
 
 from eventlog.blobs import write_blob
 from eventlog.clock import Clock
-from eventlog.disk import Disk, publish, read_at, write_all
+from eventlog.disk import Disk, publish, write_all
 from eventlog.errors import ChatDeleted, ChatfoldError, DiskFull, DurabilityUnknown, NoSuchChat, ReadOnly
 from eventlog.events import Entry, Head
 from eventlog.folder import Folder, Place
-from eventlog.layout import add_segment, move_in, new_folder, set_aside, sweep_chat
-from eventlog.line import header, verifies
+from eventlog.history import FolderHistory
+from eventlog.layout import add_segment, move_in, new_folder, sweep_chat
+from eventlog.line import header
 from eventlog.lock import Busy, Gone, Lock, Missing
-from eventlog.lookups import Lookups
 from eventlog.numbering import Append, number
+from eventlog.recovery import cut_torn
 from eventlog.sealing import Sealer
-from eventlog.segment import SEGMENT_BYTES, Position, segment_name
+from eventlog.segment import SEGMENT_BYTES, Position
 from eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"
 _QUICK_BYTES = 1 << 18
-_NEARBY = 5000  # entries: about a segment
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-
-_log = logging.getLogger("chatfold")
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -73,11 +69,9 @@ class Writer:
     def _reset(self) -> None:
         self.close()
         self.folder = Folder(self._path, self._chat, self._disk, may_write=True)
-        self._lookups = Lookups(self._path, self._disk, self._whole_lines, self.folder.link)
-        self._pending: dict[int, bytes] = {}  # numbered, not written yet
+        self._history = FolderHistory(self.folder)
         self._tail: Place | None = None
         self._synced = 0
-        self._tracking = False  # are the lookups up to date while we number?
         self._witnessed = True  # is what was synced last in the ``head`` file?
 
     def close(self) -> None:
@@ -93,28 +87,6 @@ class Writer:
             self.bear_witness()
         self.tidy(closing=True)
         self._reset()
-
-    # --- what ``number`` asks -------------------------------------------------------------------------
-
-    def find(self, fingerprint: int) -> list[int]:
-        return self._lookups.find(fingerprint)
-
-    def line(self, seq: int) -> bytes:
-        return self._pending.get(seq) or self.folder.line(seq)
-
-    def blob(self, digest: str) -> bytes:
-        return self.folder.blob(digest)
-
-    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
-        self._pending[seq] = line
-        if self._tracking:
-            self._lookups.add(seq, fingerprints)
-
-    def _whole_lines(self, first: int) -> Iterator[tuple[int, bytes]]:
-        for page in self.folder.pages(first):
-            for line in page:
-                yield first, self.folder.whole(line)
-                first += 1
 
     # --- commit ----------------------------------------------------------------------------------------
 
@@ -159,8 +131,7 @@ class Writer:
         outcomes, chunks = self._number(requests, tail.head, self._path)
         outcomes, self._tail = self._write(tail, outcomes, chunks)
         self.folder.remember(self._tail)
-        self._lookups.reach(tail.at.seq, self._tail.at.seq)
-        self._pending.clear()
+        self._history.written(tail.at.seq, self._tail.at.seq)
         for want, outcome in zip(sync, outcomes, strict=True):
             if want and outcome.entries and outcome.entries[-1].seq > self._synced:
                 self._sync()
@@ -177,14 +148,13 @@ class Writer:
         drafts = [draft for request in requests for draft in request.drafts]
         if sum(len(draft.raw) for draft in drafts) > _QUICK_BYTES or any(draft.blobs for draft in drafts):
             return False
-        looks_up = any(request.id is not None for request in requests) or any(draft.texts for draft in drafts)
-        return not looks_up or self._lookups.behind(tail.at.seq) == 0
+        return self._history.is_prepared(requests, tail.at.seq)
 
     def _number(
         self, requests: list[Append], head: Head, folder: Path | None
     ) -> tuple[list[Outcome], list[list[bytes]]]:
         """The outcome of each request if all goes well, and the lines each needs written. Blobs go to ``folder``."""
-        self._look_up(requests, head.seq)
+        self._history.prepare(requests, head.seq)
         outcomes: list[Outcome] = []
         chunks: list[list[bytes]] = []
         now = self._clock()
@@ -192,7 +162,7 @@ class Writer:
             try:
                 if folder is not None:
                     self._keep_blobs(folder, request)
-                numbered = number(request, head, self._synced, now, self)
+                numbered = number(request, head, self._synced, now, self._history)
             except (ChatfoldError, OSError) as error:
                 outcomes.append(Outcome(error=self._explained(error)))
                 chunks.append([])
@@ -201,19 +171,6 @@ class Writer:
                 chunks.append(numbered.lines)
                 head = numbered.head
         return outcomes, chunks
-
-    def _look_up(self, requests: list[Append], head: int) -> None:
-        """Knows enough of the history to number these.
-
-        An id holds over all of it. A repeated text need not be recognised: when the caches were deleted, the
-        history is read again bit by bit, about a segment with each append that has a long text.
-        """
-        wanted = any(draft.texts for request in requests for draft in request.drafts)
-        if any(request.id is not None for request in requests):
-            self._lookups.catch_up(head)
-        elif wanted and self._lookups.behind(head):
-            self._lookups.catch_up(head, at_most=_NEARBY)
-        self._tracking = self._lookups.behind(head) == 0
 
     def _write(
         self, tail: Place, outcomes: list[Outcome], chunks: list[list[bytes]]
@@ -248,7 +205,7 @@ class Writer:
                 break
             end += size
             fitting += 1
-        self._lookups.forget_recent()
+        self._history.rolled_back()
         try:
             self._disk.truncate(self._fds["segment"], end)
         except OSError as error:
@@ -291,13 +248,12 @@ class Writer:
 
     @property
     def is_untidy(self) -> bool:
-        return self._lookups.is_due()
+        return self._history.is_untidy
 
     def tidy(self, *, closing: bool = False) -> None:
         """Keeps the caches up to date. After the answers, so that nobody waits for it."""
         if self._tail is not None and not self._poisoned:
-            with suppress(ChatfoldError):  # of a chat that may have been deleted
-                self._lookups.cut(force=closing)
+            self._history.tidy(closing=closing)
 
     def ready_seal(self) -> Callable[[], None] | None:
         """What to do on another thread, so that the segment's seal is nearly ready when it is full."""
@@ -328,7 +284,7 @@ class Writer:
             self._synced = min(witness.seq, now.at.seq) if witness else 0
             self._fds["head"] = self._disk.open_update(self._path / HEAD_FILE)
         if not now.sealed:
-            now = self._cut_torn(now)
+            now = cut_torn(self.folder, self._fds["segment"], now)
         if failed_sync:
             self._disk.sync(self._fds["segment"])  # a new segment vouches for what is before it
             now = self._next_segment(now)
@@ -347,23 +303,6 @@ class Writer:
         if "segment" in self._fds:
             self._disk.close(self._fds.pop("segment"))
         self._fds["segment"] = self._disk.open_append(self.folder.segment(tail.first))
-
-    def _cut_torn(self, tail: Place) -> Place:
-        """Whatever follows the last whole batch was never acknowledged: sets it aside and cuts it off."""
-        fd = self._fds["segment"]
-        rest = read_at(self._disk, fd, tail.at.offset, self._disk.fstat(fd).st_size - tail.at.offset)
-        if not rest:
-            return tail
-        if b"\n" not in rest and verifies(rest):  # a whole line, and only its newline is missing
-            write_all(self._disk, fd, b"\n")
-            after = self.folder.tail()
-            if after.at.offset > tail.at.offset:
-                return after
-        aside = set_aside(self._disk, self._path, f"torn-{segment_name(tail.first)}-{tail.at.offset}", rest)
-        self._disk.truncate(fd, tail.at.offset)
-        self._disk.sync(fd)
-        _log.warning("torn tail of %d bytes cut off at byte %d, kept in %s", len(rest), tail.at.offset, aside)
-        return tail
 
     def _was_poisoned(self) -> bool:
         try:

@@ -1,0 +1,84 @@
+"""What numbering asks of a chat on disk: which ids and texts there were, and the lines that hold them."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from eventlog.errors import ChatfoldError
+from eventlog.folder import Folder
+from eventlog.lookups import Lookups
+from eventlog.numbering import Append
+
+_NEARBY = 5000  # entries: about a segment
+
+
+class FolderHistory:
+    """The lines of a folder, and those that were numbered after them and are not written yet."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._lookups = Lookups(folder.path, folder.disk, self._whole_lines, folder.link)
+        self._pending: dict[int, bytes] = {}
+        self._tracking = False  # are the lookups up to date while entries are numbered?
+
+    # --- what ``number`` asks -------------------------------------------------------------------------
+
+    def find(self, fingerprint: int) -> list[int]:
+        return self._lookups.find(fingerprint)
+
+    def line(self, seq: int) -> bytes:
+        return self._pending.get(seq) or self._folder.line(seq)
+
+    def blob(self, digest: str) -> bytes:
+        return self._folder.blob(digest)
+
+    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
+        self._pending[seq] = line
+        if self._tracking:
+            self._lookups.add(seq, fingerprints)
+
+    # --- around it ------------------------------------------------------------------------------------
+
+    def prepare(self, requests: list[Append], head: int) -> None:
+        """Knows enough of the history up to ``head`` to number these.
+
+        An id holds over all of it. A repeated text need not be recognised: when the caches were deleted, the
+        history is read again bit by bit, about a segment with each append that has a long text.
+        """
+        if any(request.id is not None for request in requests):
+            self._lookups.catch_up(head)
+        elif _has_texts(requests) and self._lookups.behind(head):
+            self._lookups.catch_up(head, at_most=_NEARBY)
+        self._tracking = self._lookups.behind(head) == 0
+
+    def is_prepared(self, requests: list[Append], head: int) -> bool:
+        """Would ``prepare`` have nothing to read?"""
+        asks = any(request.id is not None for request in requests) or _has_texts(requests)
+        return not asks or self._lookups.behind(head) == 0
+
+    def written(self, old: int, new: int) -> None:
+        """Everything that was numbered after ``old`` is in the folder now, up to ``new``."""
+        self._lookups.reach(old, new)
+        self._pending.clear()
+
+    def rolled_back(self) -> None:
+        """Some of what was numbered will never be written."""
+        self._lookups.forget_recent()
+
+    @property
+    def is_untidy(self) -> bool:
+        return self._lookups.is_due()
+
+    def tidy(self, *, closing: bool = False) -> None:
+        """Keeps the lookups for the next time. Takes a while: not before an answer."""
+        with suppress(ChatfoldError):  # of a chat that may have been deleted
+            self._lookups.cut(force=closing)
+
+    def _whole_lines(self, first: int) -> Iterator[tuple[int, bytes]]:
+        for page in self._folder.pages(first):
+            for line in page:
+                yield first, self._folder.whole(line)
+                first += 1
+
+
+def _has_texts(requests: list[Append]) -> bool:
+    return any(draft.texts for request in requests for draft in request.drafts)
