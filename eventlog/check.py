@@ -19,14 +19,14 @@ from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
 from eventlog.events import Head
 from eventlog.folder import Folder
 from eventlog.layout import ASIDE, LOCK_FILE, set_aside
-from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, seal, seq_of
+from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, references, seal, seq_of
 from eventlog.lock import locked
 from eventlog.names import KEY_FILE
 from eventlog.offsets import CACHE
 from eventlog.scan import open_folder
 from eventlog.segment import first_of, segment_name
 from eventlog.survey import Survey, chosen, survey
-from eventlog.tombstones import lost
+from eventlog.tombstones import lost, tombstone
 from eventlog.witness import HEAD_FILE, read_witness
 from eventlog.writer import POISON_FILE
 
@@ -174,13 +174,14 @@ def _repair(folder: Folder, report: Report) -> Report:
     witness = read_witness(folder.disk, folder.path)
     end = max([witness.seq if witness else 0, *spare])
     firsts = sorted({1, *placed, *surveys})
+    gone: set[int] = set()  # seqs whose text is not there any more, lost now or erased earlier
     link: bytes | None = Head().sum.encode()
     for first, following in zip(firsts, [*firsts[1:], end + 1], strict=True):
         found = placed.get(first) or Survey(None, {}, [])
         for seq in range(first, following):
             found.lines.setdefault(seq, []).extend(spare.get(seq, []))
         after = placed[following].head if following in placed else None
-        lines, link = _rebuilt(found, first, following, link, after, report)
+        lines, link = _rebuilt(folder, found, first, following, link, after, report, gone)
         _replace(folder, first, lines, contents.get(first), sealed=following <= end, report=report)
     folder.forget()
     return report
@@ -200,7 +201,14 @@ def _spare(folder: Folder, surveys: dict[int, Survey]) -> dict[int, list[bytes]]
 
 
 def _rebuilt(
-    found: Survey, first: int, following: int, link: bytes | None, after: Head | None, report: Report
+    folder: Folder,
+    found: Survey,
+    first: int,
+    following: int,
+    link: bytes | None,
+    after: Head | None,
+    report: Report,
+    gone: set[int],
 ) -> tuple[list[bytes], bytes]:
     """The lines of seqs ``first`` … ``following`` - 1, and the link after them."""
     link = link or (found.head.sum.encode() if found.head else Head().sum.encode())
@@ -215,12 +223,29 @@ def _rebuilt(
                 was = after.sum.encode()
             line = lost(seq, link, was, _batch(lines[-1], upcoming), "this entry no longer verified")
             report.lost.append(seq)
+            gone.add(seq)
             known = None
         else:
+            if not _is_whole(folder, line, gone):
+                line = tombstone(line)
+                report.lost.append(seq)
+            if marks(line).was:
+                gone.add(seq)
             known = link_of(line)
         link = link_of(line)
         lines.append(line)
     return lines, link
+
+
+def _is_whole(folder: Folder, line: bytes, gone: set[int]) -> bool:
+    """Is everything there that the line keeps elsewhere? What it refers to is earlier, and so was looked at before."""
+    seqs, digests = references(line)
+    try:
+        for digest in digests:
+            folder.blob(digest)
+    except CorruptLog:
+        return False
+    return seqs.isdisjoint(gone)
 
 
 def _batch(before: bytes, after: bytes | None) -> str | None:

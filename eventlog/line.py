@@ -318,7 +318,7 @@ def resolve(
     def put_back(match: re.Match[bytes]) -> bytes:
         is_ref, seq, at, size, kind, digest = match.groups()
         if is_ref:
-            return line_of(int(seq))[int(at) : int(at) + int(size)]
+            return _quoted(line_of(int(seq)), int(at), int(size))
         if blob_of is None:
             return match[0]
         content = blob_of(digest.decode())
@@ -326,6 +326,14 @@ def resolve(
 
     # A DEL of the user's is escaped and a quote of the user's has a backslash: no text can look like these.
     return _ELSEWHERE.sub(put_back, line) if _ESC in line else line
+
+
+def _quoted(line: bytes, at: int, size: int) -> bytes:
+    """The JSON string at these bytes. A tombstone has other bytes than the line that was referred to."""
+    literal = line[at : at + size]
+    if len(literal) != size or literal[:1] != b'"' or literal[-1:] != b'"' or marks(line).was:
+        raise CorruptLog("the text that an entry refers to is not there any more", seq=seq_of(line))
+    return literal
 
 
 def references(line: bytes) -> tuple[set[int], set[str]]:

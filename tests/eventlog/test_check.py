@@ -1,10 +1,13 @@
 """What ``check`` says of a healthy, a torn and a damaged chat."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from eventlog import FileStorage, Log, Noted, Problem, check, repair, scan
+from eventlog.line import link_of, seal
+from eventlog.tombstones import tombstone
 
 
 @pytest.fixture
@@ -113,3 +116,39 @@ def test_repair_keeps_what_verifies_and_a_copy_of_what_was(chat: Path) -> None:
         entry.sum for entry in before if entry.seq != 2
     ]
     assert check(chat).problems == []
+
+
+async def test_an_entry_whose_text_is_kept_in_a_missing_line_is_damaged(tmp_path: Path) -> None:
+    """The chain holds: only whoever follows the reference finds out."""
+    async with Log(FileStorage(tmp_path, segment_bytes=400)) as log:
+        for name in ("first", "second"):
+            await log.append("chat", Noted(name, "the same text " * 100))
+    folder = tmp_path / "chats" / "chat"
+    lines = first_segment(folder).read_bytes().split(b"\n")
+    lines[1] = tombstone(lines[1])
+    body = b"\n".join(lines[:-2]) + b"\n"
+    sealed = seal(1, len(body), sha256(body).hexdigest(), link_of(lines[1]))
+    first_segment(folder).write_bytes(body + sealed + b"\n")
+    report = check(folder)
+    assert [problem.seq for problem in report.problems if problem.kind == "damaged"] == [2]
+    assert repair(folder).lost == [2]
+    assert check(folder).problems == []
+    assert [entry.seq for entry in scan(folder)] == [1, 2]
+
+
+async def test_repair_gives_up_what_an_entry_kept_in_a_lost_line_or_blob(tmp_path: Path) -> None:
+    async with Log(FileStorage(tmp_path, segment_bytes=400)) as log:
+        await log.append("chat", Noted("first", "the same text " * 100))
+        await log.append("chat", Noted("second", "the same text " * 100))
+        await log.append("chat", Noted("third", "too long for a line " * 60_000))
+        await log.append("chat", Noted("fourth"))
+    folder = tmp_path / "chats" / "chat"
+    first_segment(folder).write_bytes(first_segment(folder).read_bytes().replace(b"same text", b"SAME text"))
+    for blob in (folder / "blobs").iterdir():
+        blob.write_bytes(b"something else")
+    assert not check(folder).ok
+    report = repair(folder)
+    assert report.lost == [1, 2, 3]
+    entries = list(scan(folder))
+    assert [entry.seq for entry in entries] == [1, 2, 3, 4]
+    assert entries[3].event == Noted("fourth")

@@ -111,6 +111,19 @@ async def test_of_a_group_that_does_not_fit_whole_appends_are_kept(fast_folder: 
     assert ids_of(fast_folder / "chats" / "chat") == ["first", *kept, "last"]
 
 
+async def test_of_two_appends_with_one_id_neither_is_kept_if_there_is_no_room(fast_folder: Path) -> None:
+    """In one group: the second is told what became of the first."""
+    disk = SmallDisk(1 << 40)
+    async with Log(FileStorage(fast_folder, disk=disk)) as log:
+        await log.append("chat", *short("first"), id="first")
+        disk.room = 50
+        answers = await asyncio.gather(
+            *(log.append("chat", *short("twice", 2), id="twice") for _ in range(2)), return_exceptions=True
+        )
+        assert all(isinstance(answer, DiskFull) for answer in answers)
+    assert ids_of(fast_folder / "chats" / "chat") == ["first"]
+
+
 async def test_an_append_that_found_no_room_can_be_retried_by_its_id(fast_folder: Path) -> None:
     disk = SmallDisk(1 << 40)
     async with Log(FileStorage(fast_folder, disk=disk)) as log:
