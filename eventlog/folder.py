@@ -316,6 +316,9 @@ class Folder:
         try:
             return resolve(line, self.line, self.blob)
         except ChatfoldError as error:
+            now = self.line(seq_of(line))
+            if now != line:
+                return self.whole(now)  # erased since it was read, together with what it refers to
             error.chat, error.seq = self.chat, seq_of(line)
             raise
 

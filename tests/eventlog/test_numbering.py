@@ -12,6 +12,7 @@ from strategies import LARGE_TEXT
 from eventlog import (
     ChatfoldError,
     Conflict,
+    Disk,
     Entry,
     FileStorage,
     Forked,
@@ -26,6 +27,8 @@ from eventlog import (
     ToolCalled,
     Unknown,
 )
+from eventlog.folder import Folder
+from eventlog.line import decode
 
 Reopen: TypeAlias = Callable[..., Awaitable[Log]]
 
@@ -324,3 +327,13 @@ async def test_an_unknown_event_with_space_around_it_does_not_break_the_chat(
         Noted("before"),
         Unknown("u", raw),
     ]
+
+
+async def test_an_entry_erased_while_it_is_read_is_read_as_erased(root: Path) -> None:
+    async with Log(FileStorage(root)) as log:
+        for name in ("first", "second"):
+            await log.append("chat", Noted(name, "the same text " * 100))
+        folder = Folder(root / "chats" / "chat", "chat", Disk())
+        before = folder.line(2)
+        await log.redact("chat", 1)
+        assert decode(folder.whole(before)).event == Noted("second")
