@@ -74,17 +74,17 @@ def _locked_folder(disk: Disk, parent: Path) -> tuple[Path, int]:
             lock = disk.open_update(temporary / LOCK_FILE)
         except FileNotFoundError:
             continue
+        ours = False
         try:
             disk.lock(lock)
-            if disk.stat(temporary / LOCK_FILE).st_ino == disk.fstat(lock).st_ino:
-                return temporary, lock
+            ours = disk.stat(temporary / LOCK_FILE).st_ino == disk.fstat(lock).st_ino
         except FileNotFoundError:
-            disk.close(lock)
-        except BaseException:
-            disk.close(lock)
-            raise
-        else:
-            disk.close(lock)
+            pass
+        finally:
+            if not ours:
+                disk.close(lock)
+        if ours:
+            return temporary, lock
 
 
 def read_key(disk: Disk, folder: Path) -> str | None:

@@ -19,7 +19,6 @@ from eventlog.values import ESC, Elsewhere, check, escape, escape_text, long_str
 
 FORMAT = 1
 MAX_LINE = 1 << 20
-NO_SUM = b"0" * 16
 ENTRY, HEADER, SEAL = b'{"seq":', b'{"chatfold":', b'{"seal":'
 
 _SUM = 26  # ,"sum":"<16 hex>"}

@@ -4,6 +4,7 @@ Its own ``sum`` is that of its bytes; its ``was`` is the sum that stood here fir
 ``prev`` still says. So the chain verifies, and ``(seq, sum)`` of every later entry stays what it was.
 """
 
+import re
 from collections.abc import Callable, Collection
 
 import msgspec
@@ -12,13 +13,15 @@ from msgspec.structs import replace
 from eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
 from eventlog.line import build, decode, draft
 
+_KEPT_ELSEWHERE = re.compile(rb'"\x7f007f(?:ref|text|data):')  # its DEL is escaped like one of the user's
+
 
 def tombstone(line: bytes) -> bytes:
     """The line without its payload. Its id and its links stay. Erasing twice is erasing once."""
     entry = decode(line)
     event = scrub(entry.event)
     raw = draft(event).raw
-    if b"ref:" in raw or b"text:" in raw:  # a name so long that it was kept elsewhere
+    if _KEPT_ELSEWHERE.search(raw):  # a name so long that it is a reference: not to be resolved any more
         event = Lost(PLACEHOLDER)
         raw = draft(event).raw
     return build(replace(entry, event=event, was=entry.link), raw)

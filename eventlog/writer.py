@@ -30,7 +30,7 @@ from eventlog.lock import Busy, Gone, Lock, Missing
 from eventlog.numbering import Append, number
 from eventlog.recovery import cut_torn
 from eventlog.sealing import Sealer
-from eventlog.segment import SEGMENT_BYTES, Position
+from eventlog.segment import SEGMENT_BYTES, after
 from eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"
@@ -192,8 +192,7 @@ class Writer:
             return outcomes, tail
         at = tail.at
         self.folder.offsets.note(tail.first, tail.inode, at.seq + 1, at.offset, lines)
-        end = at.offset + len(lines) + sum(map(len, lines))
-        return outcomes, Place(tail.first, Position(at.seq + len(lines), lines[-1][-18:-2], end), tail.inode)
+        return outcomes, Place(tail.first, after(at, lines), tail.inode)
 
     def _roll_back(self, tail: Place, chunks: list[list[bytes]]) -> int:
         """Cuts the file after the last chunk that fitted: how many did."""

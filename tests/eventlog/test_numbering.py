@@ -337,3 +337,10 @@ async def test_an_entry_erased_while_it_is_read_is_read_as_erased(root: Path) ->
         before = folder.line(2)
         await log.redact("chat", 1)
         assert decode(folder.whole(before)).event == Noted("second")
+
+
+async def test_an_erased_call_keeps_the_name_of_its_tool(any_log: Log) -> None:
+    """Whatever the tool is called: only a name that was itself kept elsewhere is given up."""
+    await any_log.append("chat", ToolCalled("c", "text:ref:tool", {"secret": "swordfish"}))
+    await any_log.redact("chat", 1)
+    assert (await entries_of(any_log, "chat"))[0].event == ToolCalled("c", "text:ref:tool")
