@@ -72,12 +72,13 @@ class Text(Struct, frozen=True, tag="text"):
 
 
 class Reasoning(Struct, frozen=True, tag="reasoning"):
-    """A model's thinking. ``signature`` is the provider's, to be sent back only to ``provider`` / ``model``."""
+    """A model's thinking. ``id`` and ``signature`` are the provider's, sent back only to ``provider`` / ``model``."""
 
     text: str
     provider: str = ""
     model: str = ""
     signature: str = ""
+    id: str = ""
 
 
 class File(Struct, frozen=True, tag="file"):

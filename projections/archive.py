@@ -1,0 +1,75 @@
+"""The archive index: one row a shelved context, as a list or a search shows it.
+
+A row is made when it is asked for: counts come from the columns that ``contexts`` keeps, the preview from the one
+entry that ``previews`` names, so that no text is kept twice and none outlives its erasure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from eventlog import Compacted, Entry, MessageAdded
+from projections.context import Context, Contexts
+from projections.text import one_line, text_of
+
+PREVIEW = 120
+
+
+class IndexRow(msgspec.Struct, frozen=True, rename="camel"):
+    """``checkpoint`` is the seq of its last assistant message; ``reason`` says why the context was left."""
+
+    context_id: str
+    title: str
+    created_at: int
+    archived_at: int
+    message_count: int
+    reason: str
+    checkpoint: int
+    summary_preview: str = ""
+
+
+def archived(state: Contexts, limit: int | None = None) -> list[Context]:
+    """The shelved contexts that hold a message, last left first."""
+    found = []
+    for context in reversed(state.shelf.values()):
+        if len(found) == limit:
+            break
+        if state.messages(context.spans):
+            found.append(context)
+    return found
+
+
+def previews(state: Contexts, contexts: Iterable[Context]) -> tuple[int, ...]:
+    """The entries whose beginnings are the previews: a context's newest summary, else its checkpoint."""
+    return tuple(sorted({seq for context in contexts if (seq := _preview(state, context))}))
+
+
+def _preview(state: Contexts, context: Context) -> int:
+    return max((top.seq for top in context.tops), default=0) or state.checkpoint(context.spans)
+
+
+def index(state: Contexts, contexts: Iterable[Context], entries: Iterable[Entry] = ()) -> list[IndexRow]:
+    """The rows of these contexts; ``entries``: those that ``previews`` named."""
+    texts = {entry.seq: _text(entry) for entry in entries}
+    return [
+        IndexRow(
+            context.id,
+            context.title,
+            context.created,
+            context.archived,
+            state.messages(context.spans),
+            context.reason,
+            state.checkpoint(context.spans),
+            texts.get(_preview(state, context), ""),
+        )
+        for context in contexts
+    ]
+
+
+def _text(entry: Entry) -> str:
+    match entry.event:
+        case Compacted(summary=summary):
+            return one_line(summary, PREVIEW)
+        case MessageAdded(parts=parts):
+            return one_line(text_of(parts), PREVIEW)
+    return ""

@@ -1,0 +1,313 @@
+"""contexts: which part of the log the model is at, and which parts are on the shelf.
+
+A context is a line of thought inside a chat. It is kept as spans of the log, never as copied messages, so that opening,
+leaving, taking up again, compacting and going back each append one small event. The rules:
+
+- A chat begins in the context ``MAIN``. What is appended belongs to the active context.
+- ``context_opened`` shelves the active context and begins an empty one; with an id that exists already it is a switch.
+  ``context_cleared`` is the same with an id of our own: what was cleared can be taken up again.
+- ``context_switched`` shelves the active context and takes up another; an unknown id, or the active one, changes nothing.
+- ``carry`` names entries that move along, such as the question being asked: out of the context left, into the new one.
+- ``compacted`` hides a range of the active context behind a summary. It swallows earlier summaries whose ranges lie
+  within its own; one that would hide nothing is ignored. ``compaction_reverted`` takes exactly that one back.
+- ``rewound`` makes all of this again what it was after entry ``to``, also if that entry had been rewound away itself.
+- A fork inherits everything, since it has all the entries.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from eventlog import (
+    ChatStarted,
+    Compacted,
+    CompactionReverted,
+    ContextCleared,
+    ContextOpened,
+    ContextSwitched,
+    Entry,
+    MessageAdded,
+    Redacted,
+    Rewound,
+)
+from projections.columns import Rows, Seqs
+from projections.fold import projection
+from projections.spans import Spans, common, extended, minus, spans
+from projections.text import REDACTED, clipped
+
+MAIN = "main"
+_TITLE = 200
+
+
+class Compaction(msgspec.Struct, frozen=True, array_like=True):
+    """Entry ``seq`` hides the entries ``first`` … ``last`` of its context."""
+
+    seq: int
+    first: int
+    last: int
+
+
+class Context(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    opened: int = 0  # the seq that opened it; 0: the first one
+    created: int = 0  # when, in epoch milliseconds
+    title: str = ""
+    archived: int = 0  # when it was left; 0: it is the active one
+    reason: str = ""  # why it was left
+    spans: Spans = ()  # without those since it last became active
+    compactions: Rows[Compaction] = Rows()
+    tops: tuple[Compaction, ...] = ()  # those in force that no other in force has swallowed
+
+
+class Control(msgspec.Struct, frozen=True, array_like=True):
+    """A context event, as much of it as is needed to go back to any earlier state."""
+
+    seq: int
+    ts: int
+    kind: str
+    id: str = ""
+    title: str = ""
+    reason: str = ""
+    carry: tuple[int, ...] = ()
+    first: int = 0
+    last: int = 0
+
+
+class Contexts(msgspec.Struct, frozen=True):
+    began: int = 0  # when the first entry was written
+    active: Context = Context(MAIN)
+    since: int = 1  # the active context has all entries from here on
+    shelf: dict[str, Context] = {}  # the archived ones, by id, last left last
+    controls: Rows[Control] = Rows()
+    said: Seqs = Seqs()  # the messages of users and assistants that a model may see
+    answers: Seqs = Seqs()  # those of assistants
+
+    def spans(self, id: str, head: int) -> Spans:  # noqa: A002 (the field's name)
+        """The entries of a context, of which the log's ``head`` may be the last; nothing if there is no such context."""
+        if id == self.active.id:
+            return extended(self.active.spans, self.since, head)
+        return self.shelf[id].spans if id in self.shelf else ()
+
+    def messages(self, some: Spans) -> int:
+        """How many messages these spans hold."""
+        return sum(self.said.within(first, last) for first, last in some)
+
+    def checkpoint(self, some: Spans) -> int:
+        """The seq of the last assistant message in these spans; 0 if there is none."""
+        for first, last in reversed(some):
+            count = self.answers.upto(last)
+            if count and self.answers[count - 1] >= first:
+                return self.answers[count - 1]
+        return 0
+
+
+class Window(msgspec.Struct, frozen=True):
+    """What the model sees of a context: entries as they are, and summaries in the place of what they hide."""
+
+    spans: Spans
+    summaries: tuple[Compaction, ...]  # in the order of what they hide
+
+    @property
+    def entries(self) -> Spans:
+        """Everything that must be read to show it."""
+        return spans((*self.spans, *((s.seq, s.seq) for s in self.summaries)))
+
+
+def window(state: Contexts, head: int, id: str | None = None) -> Window:  # noqa: A002
+    """Of the active context, or of any other."""
+    context = state.active if id is None else state.shelf.get(id, state.active)
+    tops = tuple(sorted(context.tops, key=lambda top: (top.first, top.seq)))
+    visible = minus(state.spans(context.id, head), spans((top.first, top.last) for top in tops))
+    return Window(visible, tops)
+
+
+# --- the fold --------------------------------------------------------------------------------------------
+
+
+@projection(Contexts, version=1)
+def contexts(state: Contexts, entry: Entry) -> Contexts:
+    if entry.seq == 1:
+        active = msgspec.structs.replace(state.active, created=entry.ts)
+        state = msgspec.structs.replace(state, began=entry.ts, active=active)
+    event = entry.event
+    if type(event) is MessageAdded:
+        if event.origin == "audit" or event.role not in ("user", "assistant"):
+            return state
+        said = state.said.append(entry.seq)
+        answers = state.answers.append(entry.seq) if event.role == "assistant" else state.answers
+        return Contexts(state.began, state.active, state.since, state.shelf, state.controls, said, answers)
+    if type(event) is Redacted:
+        return _redacted(state, set(event.seqs))
+    control = _control(state, entry)
+    if control is None:
+        return state
+    state = msgspec.structs.replace(state, controls=state.controls.append(control))
+    return _apply(state, control)
+
+
+def _control(state: Contexts, entry: Entry) -> Control | None:
+    """What the entry asks for, if it can be meant: seqs that do not lie before it are nobody's."""
+    seq, ts = entry.seq, entry.ts
+    match entry.event:
+        case ChatStarted(title=title):
+            return Control(seq, ts, "started", title=clipped(title, _TITLE))
+        case ContextOpened(id=id, title=title, reason=reason, carry=carry):
+            title, reason = clipped(title, _TITLE), clipped(reason, _TITLE)
+            return Control(seq, ts, "opened", id, title, reason, _before(seq, carry))
+        case ContextSwitched(to=id, reason=reason, carry=carry):
+            return Control(seq, ts, "switched", id, "", clipped(reason, _TITLE), _before(seq, carry))
+        case ContextCleared(reason=reason, carry=carry):
+            id, reason = _fresh(state, seq), clipped(reason, _TITLE)
+            return Control(seq, ts, "cleared", id, "", reason, _before(seq, carry))
+        case Compacted(first=first, last=last) if last >= 1 and first < seq and first <= last:
+            return Control(seq, ts, "compacted", first=max(1, first), last=min(last, seq - 1))
+        case CompactionReverted(seq=first) if 0 < first < seq:
+            return Control(seq, ts, "reverted", first=first)
+        case Rewound(to=last) if 0 <= last < seq:
+            return Control(seq, ts, "rewound", last=last)
+    return None
+
+
+def _before(seq: int, carry: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted({one for one in carry if 0 < one < seq}))
+
+
+def _fresh(state: Contexts, seq: int) -> str:
+    """An id that no context has."""
+    id = f"{MAIN}-{seq}"  # noqa: A001
+    while id in state.shelf or id == state.active.id:
+        id += "-"  # noqa: A001
+    return id
+
+
+def _apply(state: Contexts, control: Control) -> Contexts:
+    match control.kind:
+        case "started":
+            return _started(state, control)
+        case "opened" | "cleared" if control.id not in state.shelf and control.id != state.active.id:
+            context = Context(control.id, control.seq, control.ts, control.title)
+            return _moved(state, context, control)
+        case "opened" | "switched" if control.id in state.shelf:
+            context = msgspec.structs.replace(state.shelf[control.id], archived=0, reason="")
+            return _moved(state, context, control)
+        case "compacted":
+            return _compacted(state, Compaction(control.seq, control.first, control.last))
+        case "reverted":
+            return _reverted(state, control.first)
+        case "rewound":
+            return _resumed(_at(state, control.last), control.last, control.seq)
+    return state
+
+
+def _started(state: Contexts, control: Control) -> Contexts:
+    """Gives the first context its title, once."""
+    if state.active.id != MAIN or state.active.title:
+        return state
+    active = msgspec.structs.replace(state.active, title=control.title)
+    return msgspec.structs.replace(state, active=active)
+
+
+def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
+    """Shelves the active context and makes ``to`` the active one."""
+    carried = spans((seq, seq) for seq in control.carry)
+    left = extended(state.active.spans, state.since, control.seq - 1)
+    shelf = {id: context for id, context in state.shelf.items() if id != to.id}
+    shelf[state.active.id] = msgspec.structs.replace(
+        state.active, archived=control.ts, reason=control.reason, spans=minus(left, carried)
+    )
+    active = msgspec.structs.replace(to, spans=spans((*to.spans, *carried)))
+    return msgspec.structs.replace(state, active=active, since=control.seq, shelf=shelf)
+
+
+# --- compaction ------------------------------------------------------------------------------------------
+
+
+def _compacted(state: Contexts, new: Compaction) -> Contexts:
+    context = state.active
+    seen = minus(extended(context.spans, state.since, new.seq - 1), _hidden(context.tops))
+    swallowed = [top for top in context.tops if _covers(new, top)]
+    if not swallowed and not common(seen, ((new.first, new.last),)):
+        return state
+    kept = tuple(top for top in context.tops if top not in swallowed)
+    active = msgspec.structs.replace(
+        context, compactions=context.compactions.append(new), tops=(*kept, new)
+    )
+    return msgspec.structs.replace(state, active=active)
+
+
+def _hidden(tops: Iterable[Compaction]) -> Spans:
+    return spans((top.first, top.last) for top in tops)
+
+
+def _covers(one: Compaction, other: Compaction) -> bool:
+    return one.first <= other.first and other.last <= one.last
+
+
+def _reverted(state: Contexts, seq: int) -> Contexts:
+    if any(one.seq == seq for one in state.active.compactions):
+        return msgspec.structs.replace(state, active=_without(state.active, seq))
+    for id, context in state.shelf.items():  # noqa: A001
+        if any(one.seq == seq for one in context.compactions):
+            return msgspec.structs.replace(state, shelf={**state.shelf, id: _without(context, seq)})
+    return state
+
+
+def _without(context: Context, seq: int) -> Context:
+    """The context as if that compaction had never been; what it had swallowed is in force again."""
+    compactions: Rows[Compaction] = Rows()
+    tops: tuple[Compaction, ...] = ()
+    for one in context.compactions:
+        if one.seq != seq:
+            compactions = compactions.append(one)
+            tops = (*(top for top in tops if not _covers(one, top)), one)
+    return msgspec.structs.replace(context, compactions=compactions, tops=tops)
+
+
+# --- going back ------------------------------------------------------------------------------------------
+
+
+def _at(state: Contexts, to: int) -> Contexts:
+    """The state after entry ``to``, made from the controls alone. Costs their number: going back is rare."""
+    controls = iter(state.controls)
+    control = next(controls, None)
+    now = Contexts(state.began, Context(MAIN, created=state.began), 1, {}, state.controls, state.said, state.answers)
+    before = None
+    for first, last in _path(state.controls, to):
+        if before is not None:
+            now = _resumed(now, before, first)
+        while control is not None and control.seq <= last:
+            if control.seq >= first and control.kind != "rewound":
+                now = _apply(now, control)
+            control = next(controls, None)
+        before = last
+    return now
+
+
+def _path(controls: Rows[Control], to: int) -> list[tuple[int, int]]:
+    """The spans of the log that led to entry ``to``, without what was rewound on the way."""
+    path = []
+    for control in reversed(list(controls)):
+        if control.kind == "rewound" and control.seq <= to:
+            path.append((control.seq, to))
+            to = control.last
+    path.append((1, to))
+    return path[::-1]
+
+
+def _resumed(state: Contexts, to: int, seq: int) -> Contexts:
+    """As after entry ``to``, going on with entry ``seq``."""
+    active = msgspec.structs.replace(state.active, spans=extended(state.active.spans, state.since, to))
+    return msgspec.structs.replace(state, active=active, since=seq)
+
+
+def _redacted(state: Contexts, seqs: set[int]) -> Contexts:
+    """Titles and reasons of erased entries are erased here, too: as if they had been folded from what is left."""
+    if not any(control.seq in seqs and (control.title or control.reason) for control in state.controls):
+        return state
+    controls: Rows[Control] = Rows()
+    for control in state.controls:
+        if control.seq in seqs:
+            title, reason = REDACTED if control.title else "", REDACTED if control.reason else ""
+            control = msgspec.structs.replace(control, title=title, reason=reason)  # noqa: PLW2901
+        controls = controls.append(control)
+    return _at(msgspec.structs.replace(state, controls=controls), 1 << 62)

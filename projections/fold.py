@@ -1,0 +1,126 @@
+"""A projection is a pure function; a view is what the projections add up to after one entry.
+
+Live, opening, time travel, tailing and replay all fold entries into a ``View``, one after the other, and there is no
+other way in which state changes. So the same entries always give equal views, however they were reached.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from xxhash import xxh3_128_hexdigest
+
+from eventlog import Entry, Head
+from eventlog.values import escape, unescape
+
+S = TypeVar("S")
+
+
+class Projection(Generic[S]):
+    """Made by ``@projection``: the function, where its state begins, and how that goes into a snapshot."""
+
+    def __init__(self, step: Callable[[S, Entry], S], state: type[S], version: int) -> None:
+        self.step = step
+        self.start = state
+        self.name = f"{step.__module__}.{step.__qualname__}"
+        self.version = version
+        self.__doc__ = step.__doc__
+        self._decode = msgspec.msgpack.Decoder(state)
+
+    def __call__(self, state: S, entry: Entry) -> S:
+        return self.step(state, entry)
+
+    def __repr__(self) -> str:
+        return f"<projection {self.name} version {self.version}>"
+
+    def dump(self, state: S) -> bytes:
+        try:
+            return _encode(state)
+        except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or an integer of more than 64 bits
+            plain = msgspec.to_builtins(state, builtin_types=(bytes,), str_keys=True, order="deterministic")
+            return _ODD + msgspec.json.encode(escape(plain, lambda *_: None))
+
+    def load(self, data: bytes) -> S:
+        """Raises ValueError if this is not a state of this projection."""
+        if not data.startswith(_ODD):
+            return self._decode.decode(data)
+        plain = unescape(msgspec.json.decode(data[len(_ODD) :]))
+        return msgspec.convert(plain, self.start, builtin_types=(bytes,), str_keys=True)
+
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_ODD = b"\xc1"  # a byte that no msgpack value starts with
+
+
+def projection(
+    state: type[S], *, version: int = 1
+) -> Callable[[Callable[[S, Entry], S]], Projection[S]]:
+    """``@projection(State, version=1) def name(state, entry) -> State``
+
+    ``State()`` is where it begins: a frozen msgspec Struct with defaults, or anything msgspec encodes and decodes
+    exactly. The function returns the state it was given or a new one, and looks at nothing but its arguments.
+    Raise ``version`` whenever it computes something else than before: older snapshots are then not used.
+    """
+
+    def make(step: Callable[[S, Entry], S]) -> Projection[S]:
+        return Projection(step, state, version)
+
+    return make
+
+
+class View(msgspec.Struct, frozen=True):
+    """The states of some projections after entry ``seq``; ``View((usage, files))`` is where a chat begins."""
+
+    projections: tuple[Projection[Any], ...]
+    states: tuple[Any, ...] = ()
+    head: Head = Head()
+    entry: Entry | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.states) != len(self.projections):
+            raise ValueError("a view has one state for each projection; see ``start``")
+
+    @property
+    def seq(self) -> int:
+        return self.head.seq
+
+    def __getitem__(self, projection: Projection[S]) -> S:
+        try:
+            state: S = self.states[self.projections.index(projection)]
+        except ValueError:
+            raise KeyError(f"{projection!r} is not folded here: open the chat with it") from None
+        return state
+
+    def then(self, entry: Entry) -> "View":
+        """The view after the next entry."""
+        return fold(self, (entry,))
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal histories have equal fingerprints, wherever they are stored and however they were folded."""
+        parts = [(p.name, p.version, p.dump(s)) for p, s in zip(self.projections, self.states, strict=True)]
+        return xxh3_128_hexdigest(_encode((self.seq, sorted(parts))))
+
+
+def start(projections: Iterable[Projection[Any]]) -> View:
+    """The view before the first entry."""
+    chosen = tuple(projections)
+    return View(chosen, tuple(p.start() for p in chosen))
+
+
+def fold(view: View, entries: Iterable[Entry]) -> View:
+    """The view after these entries, which follow it: seq by seq, and each with its predecessor's sum."""
+    steps = [(index, p.step) for index, p in enumerate(view.projections)]
+    states = list(view.states)
+    entry, seq, link = view.entry, view.seq, view.head.sum
+    for entry in entries:
+        if entry.seq != seq + 1 or entry.prev != link:
+            raise OutOfOrder(f"entry {entry.seq} does not follow entry {seq} of this history")
+        seq, link = entry.seq, entry.was or entry.sum
+        for index, step in steps:
+            states[index] = step(states[index], entry)
+    return View(view.projections, tuple(states), Head(seq, link), entry)
+
+
+class OutOfOrder(ValueError):
+    """An entry that is not the next one, or of another history."""
