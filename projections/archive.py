@@ -30,7 +30,7 @@ class IndexRow(msgspec.Struct, frozen=True, rename="camel"):
 
 def archived(state: Contexts, limit: int | None = None) -> list[Context]:
     """The shelved contexts that hold a message, last left first."""
-    found = []
+    found: list[Context] = []
     for context in reversed(state.shelf.values()):
         if len(found) == limit:
             break

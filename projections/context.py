@@ -14,7 +14,7 @@ leaving, taking up again, compacting and going back each append one small event.
 - A fork inherits everything, since it has all the entries.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -30,10 +30,11 @@ from eventlog import (
     Redacted,
     Rewound,
 )
+from eventlog.events import PLACEHOLDER
 from projections.columns import Rows, Seqs
 from projections.fold import projection
-from projections.spans import Spans, common, extended, minus, spans
-from projections.text import REDACTED, clipped
+from projections.spans import Spans, common, extended, minus, path, spans
+from projections.text import clipped
 
 MAIN = "main"
 _TITLE = 200
@@ -157,8 +158,8 @@ def _control(state: Contexts, entry: Entry) -> Control | None:
         case ContextSwitched(to=id, reason=reason, carry=carry):
             return Control(seq, ts, "switched", id, "", clipped(reason, _TITLE), _before(seq, carry))
         case ContextCleared(reason=reason, carry=carry):
-            id, reason = _fresh(state, seq), clipped(reason, _TITLE)
-            return Control(seq, ts, "cleared", id, "", reason, _before(seq, carry))
+            reason = clipped(reason, _TITLE)
+            return Control(seq, ts, "cleared", _fresh(state, seq), "", reason, _before(seq, carry))
         case Compacted(first=first, last=last) if last >= 1 and first < seq and first <= last:
             return Control(seq, ts, "compacted", first=max(1, first), last=min(last, seq - 1))
         case CompactionReverted(seq=first) if 0 < first < seq:
@@ -174,10 +175,10 @@ def _before(seq: int, carry: tuple[int, ...]) -> tuple[int, ...]:
 
 def _fresh(state: Contexts, seq: int) -> str:
     """An id that no context has."""
-    id = f"{MAIN}-{seq}"  # noqa: A001
-    while id in state.shelf or id == state.active.id:
-        id += "-"  # noqa: A001
-    return id
+    name = f"{MAIN}-{seq}"
+    while name in state.shelf or name == state.active.id:
+        name += "-"
+    return name
 
 
 def _apply(state: Contexts, control: Control) -> Contexts:
@@ -211,7 +212,7 @@ def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
     """Shelves the active context and makes ``to`` the active one."""
     carried = spans((seq, seq) for seq in control.carry)
     left = extended(state.active.spans, state.since, control.seq - 1)
-    shelf = {id: context for id, context in state.shelf.items() if id != to.id}
+    shelf = {name: context for name, context in state.shelf.items() if name != to.id}
     shelf[state.active.id] = msgspec.structs.replace(
         state.active, archived=control.ts, reason=control.reason, spans=minus(left, carried)
     )
@@ -229,9 +230,7 @@ def _compacted(state: Contexts, new: Compaction) -> Contexts:
     if not swallowed and not common(seen, ((new.first, new.last),)):
         return state
     kept = tuple(top for top in context.tops if top not in swallowed)
-    active = msgspec.structs.replace(
-        context, compactions=context.compactions.append(new), tops=(*kept, new)
-    )
+    active = msgspec.structs.replace(context, compactions=context.compactions.append(new), tops=(*kept, new))
     return msgspec.structs.replace(state, active=active)
 
 
@@ -246,9 +245,9 @@ def _covers(one: Compaction, other: Compaction) -> bool:
 def _reverted(state: Contexts, seq: int) -> Contexts:
     if any(one.seq == seq for one in state.active.compactions):
         return msgspec.structs.replace(state, active=_without(state.active, seq))
-    for id, context in state.shelf.items():  # noqa: A001
+    for name, context in state.shelf.items():
         if any(one.seq == seq for one in context.compactions):
-            return msgspec.structs.replace(state, shelf={**state.shelf, id: _without(context, seq)})
+            return msgspec.structs.replace(state, shelf={**state.shelf, name: _without(context, seq)})
     return state
 
 
@@ -266,13 +265,20 @@ def _without(context: Context, seq: int) -> Context:
 # --- going back ------------------------------------------------------------------------------------------
 
 
+def _beginning(state: Contexts) -> Contexts:
+    """Where the chat of this state began, with what it knows of the whole log."""
+    first = Context(MAIN, created=state.began)
+    return Contexts(state.began, first, 1, {}, state.controls, state.said, state.answers)
+
+
 def _at(state: Contexts, to: int) -> Contexts:
     """The state after entry ``to``, made from the controls alone. Costs their number: going back is rare."""
     controls = iter(state.controls)
     control = next(controls, None)
-    now = Contexts(state.began, Context(MAIN, created=state.began), 1, {}, state.controls, state.said, state.answers)
+    now = _beginning(state)
     before = None
-    for first, last in _path(state.controls, to):
+    rewinds = ((control.seq, control.last) for control in state.controls if control.kind == "rewound")
+    for first, last in path(rewinds, to):
         if before is not None:
             now = _resumed(now, before, first)
         while control is not None and control.seq <= last:
@@ -283,15 +289,12 @@ def _at(state: Contexts, to: int) -> Contexts:
     return now
 
 
-def _path(controls: Rows[Control], to: int) -> list[tuple[int, int]]:
-    """The spans of the log that led to entry ``to``, without what was rewound on the way."""
-    path = []
-    for control in reversed(list(controls)):
-        if control.kind == "rewound" and control.seq <= to:
-            path.append((control.seq, to))
-            to = control.last
-    path.append((1, to))
-    return path[::-1]
+def changes(state: Contexts) -> Iterator[tuple[Control, Contexts, Contexts]]:
+    """Every context event of the log with the state before and after it, in order."""
+    now = _beginning(state)
+    for control in state.controls:
+        before, now = now, _apply(now, control)
+        yield control, before, now
 
 
 def _resumed(state: Contexts, to: int, seq: int) -> Contexts:
@@ -307,7 +310,7 @@ def _redacted(state: Contexts, seqs: set[int]) -> Contexts:
     controls: Rows[Control] = Rows()
     for control in state.controls:
         if control.seq in seqs:
-            title, reason = REDACTED if control.title else "", REDACTED if control.reason else ""
+            title, reason = PLACEHOLDER if control.title else "", PLACEHOLDER if control.reason else ""
             control = msgspec.structs.replace(control, title=title, reason=reason)  # noqa: PLW2901
         controls = controls.append(control)
     return _at(msgspec.structs.replace(state, controls=controls), 1 << 62)

@@ -36,7 +36,10 @@ class Projection(Generic[S]):
     def dump(self, state: S) -> bytes:
         try:
             return _encode(state)
-        except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or an integer of more than 64 bits
+        except (
+            UnicodeEncodeError,
+            OverflowError,
+        ):  # half a surrogate pair, or an integer of more than 64 bits
             plain = msgspec.to_builtins(state, builtin_types=(bytes,), str_keys=True, order="deterministic")
             return _ODD + msgspec.json.encode(escape(plain, lambda *_: None))
 
@@ -52,9 +55,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _ODD = b"\xc1"  # a byte that no msgpack value starts with
 
 
-def projection(
-    state: type[S], *, version: int = 1
-) -> Callable[[Callable[[S, Entry], S]], Projection[S]]:
+def projection(state: type[S], *, version: int = 1) -> Callable[[Callable[[S, Entry], S]], Projection[S]]:
     """``@projection(State, version=1) def name(state, entry) -> State``
 
     ``State()`` is where it begins: a frozen msgspec Struct with defaults, or anything msgspec encodes and decodes

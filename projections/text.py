@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from eventlog import Part, Text
-from eventlog.events import PLACEHOLDER as REDACTED
 
 
 def text_of(parts: Iterable[Part]) -> str:

@@ -1,0 +1,68 @@
+"""projections say what a log adds up to: pure folds over its entries, and the messages a model is sent.
+
+    view = start(STANDARD)                      # before the first entry
+    view = fold(view, entries)                  # or entry by entry: view = view.then(entry)
+    view[contexts].active.title                 # a view is subscripted with a projection
+    messages(view, entries)                     # what the model sees, whatever happened
+
+    class Files(msgspec.Struct, frozen=True):
+        read: int = 0
+
+    @projection(Files, version=1)
+    def files(state: Files, entry: Entry) -> Files:
+        match entry.event:
+            case ToolCalled(name="read_file"):
+                return Files(state.read + 1)
+        return state
+
+    view[files].read                            # in any view that was started with it
+
+What is promised. A view is a value: nothing changes it, and ``then`` is the only way to the next one. Equal histories
+give equal views and fingerprints, however they were reached. States are small: history is read from the log, as
+``spans`` of it. Nothing here does I/O, asks a clock or needs an event loop. Events of a type not known are passed over.
+
+Where to look: ``fold`` projections and views, ``context`` which part of the log the model is at, ``prompt`` what it is
+sent, ``to_*`` in whose shape; ``archive``, ``lifetime``, ``digest`` what else is read from the log with their help.
+"""
+
+from typing import Any
+
+from projections.archive import IndexRow as IndexRow
+from projections.archive import archived as archived
+from projections.archive import index as index
+from projections.archive import previews as previews
+from projections.context import MAIN as MAIN
+from projections.context import Contexts as Contexts
+from projections.context import Window as Window
+from projections.context import contexts as contexts
+from projections.context import window as window
+from projections.cost import Usage as Usage
+from projections.cost import usage as usage
+from projections.cutting import Cut as Cut
+from projections.cutting import cut as cut
+from projections.digest import Execution as Execution
+from projections.digest import digests as digests
+from projections.fold import OutOfOrder as OutOfOrder
+from projections.fold import Projection as Projection
+from projections.fold import View as View
+from projections.fold import fold as fold
+from projections.fold import projection as projection
+from projections.fold import start as start
+from projections.lifetime import Lifetime as Lifetime
+from projections.lifetime import lifetimes as lifetimes
+from projections.listing import lineage as lineage
+from projections.listing import outline as outline
+from projections.prompt import Message as Message
+from projections.prompt import first_difference as first_difference
+from projections.prompt import messages as messages
+from projections.to_anthropic import anthropic as anthropic
+from projections.to_openai import openai_chat as openai_chat
+from projections.to_openai import openai_responses as openai_responses
+from projections.tokens import Tokens as Tokens
+from projections.tokens import estimate as estimate
+from projections.work import calls as calls
+from projections.work import executions as executions
+from projections.work import skills as skills
+
+STANDARD: tuple[Projection[Any], ...] = (contexts, calls, skills, executions, usage, outline, lineage)
+"""What every chat is opened with."""

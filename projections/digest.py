@@ -1,0 +1,90 @@
+"""What a run did, in a few lines: made from its entries when it is asked for, so that nothing is written twice."""
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from eventlog import (
+    Entry,
+    MessageAdded,
+    RunFinished,
+    RunStarted,
+    SendConfirmed,
+    SendRequested,
+    ToolCalled,
+    ToolReturned,
+)
+from projections.text import clipped, text_of
+from projections.work import WINDOW
+
+_PREVIEW = 2000
+_ERROR = 200
+
+
+class ToolUse(msgspec.Struct):
+    """``success`` is None while there is no result."""
+
+    tool: str
+    success: bool | None = None
+    error: str = ""
+
+
+class Execution(msgspec.Struct):
+    """``outcome`` is empty for a run that has not ended, or never will."""
+
+    request_id: str
+    started: int
+    user_preview: str = ""
+    output_preview: str = ""
+    tool_calls: list[ToolUse] = []
+    finished: int = 0
+    outcome: str = ""
+    error: str = ""
+
+
+def digests(entries: Iterable[Entry], window: int = WINDOW) -> list[Execution]:
+    """The last ``window`` runs of these entries, in the order they started."""
+    runs: deque[Execution] = deque(maxlen=window)
+    open_runs: dict[str | None, _Run] = {}
+    asked = ""
+    for entry in entries:
+        match entry.event:
+            case MessageAdded(role="user", origin="exec", parts=parts):
+                asked = clipped(text_of(parts), _PREVIEW)
+            case RunStarted():
+                run = open_runs[entry.run] = _Run(Execution(entry.run or "", entry.seq, asked))
+                runs.append(run.told)
+        if entry.run in open_runs:
+            open_runs[entry.run].take(entry)
+            if type(entry.event) is RunFinished:
+                del open_runs[entry.run]
+    return list(runs)
+
+
+class _Run:
+    def __init__(self, told: Execution) -> None:
+        self.told = told
+        self.uses: dict[str, ToolUse] = {}
+        self.sends: dict[str, str] = {}
+        self.sent = False
+
+    def take(self, entry: Entry) -> None:
+        told = self.told
+        match entry.event:
+            case MessageAdded(role="user", origin="exec", parts=parts) if not told.user_preview:
+                told.user_preview = clipped(text_of(parts), _PREVIEW)
+            case MessageAdded(role="assistant", parts=parts) if not self.sent:
+                told.output_preview = clipped(text_of(parts), _PREVIEW) or told.output_preview
+            case ToolCalled(call=call, name=name):
+                use = self.uses[call] = ToolUse(name)
+                told.tool_calls.append(use)
+            case ToolReturned(call=call, failed=failed, parts=parts) if call in self.uses:
+                use = self.uses.pop(call)
+                use.success, use.error = not failed, clipped(text_of(parts), _ERROR) if failed else ""
+            case SendRequested(send=send, parts=parts):
+                self.sends[send] = clipped(text_of(parts), _PREVIEW)
+            case SendConfirmed(send=send) if send in self.sends:  # what reached the user is what was said
+                told.output_preview, self.sent = self.sends[send], True
+            case RunFinished(outcome=outcome, error=error):
+                told.finished, told.outcome, told.error = entry.seq, outcome, clipped(error, _ERROR)

@@ -1,0 +1,81 @@
+"""outline: what a list of chats shows. lineage: where a chat comes from, and its named points."""
+
+import msgspec
+
+from eventlog import ChatStarted, CheckpointSet, Entry, Forked, MessageAdded, Redacted
+from eventlog.events import PLACEHOLDER
+from projections.fold import projection
+from projections.text import one_line, text_of
+
+_TITLE = 80
+_PREVIEW = 120
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """Everything that ever happened counts, also what was rewound."""
+
+    title: str = ""  # as given, else the beginning of the first question
+    messages: int = 0  # of users and assistants
+    turns: int = 0  # questions of users
+    created: int = 0  # when, in epoch milliseconds
+    active: int = 0  # when anything was last recorded
+    role: str = ""  # who spoke last
+    preview: str = ""  # the beginning of what was said last
+    titled: int = 0  # the seq the title is from; negative if it was given as such
+    latest: int = 0  # the seq the preview is from
+
+
+@projection(Outline, version=1)
+def outline(state: Outline, entry: Entry) -> Outline:
+    state = msgspec.structs.replace(state, created=state.created or entry.ts, active=entry.ts)
+    match entry.event:
+        case ChatStarted(title=title) if title and state.titled >= 0:
+            return msgspec.structs.replace(state, title=one_line(title, _TITLE), titled=-entry.seq)
+        case MessageAdded(role="user" | "assistant" as role, origin="exec", parts=parts):
+            said = one_line(text_of(parts), _PREVIEW)
+            state = msgspec.structs.replace(
+                state,
+                messages=state.messages + 1,
+                turns=state.turns + (role == "user"),
+                role=role,
+                preview=said,
+                latest=entry.seq,
+            )
+            if role == "user" and not state.titled:
+                return msgspec.structs.replace(state, title=one_line(said, _TITLE), titled=entry.seq)
+        case Redacted(seqs=seqs):
+            if abs(state.titled) in seqs:
+                state = msgspec.structs.replace(state, title=PLACEHOLDER)
+            if state.latest in seqs:
+                state = msgspec.structs.replace(state, preview=PLACEHOLDER)
+    return state
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """From entry ``seq`` on this chat goes its own way; up to ``at`` it is the parent's."""
+
+    seq: int
+    parent: str
+    at: int
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    key: str = ""
+    forks: tuple[Fork, ...] = ()  # the oldest first: a fork of a fork has two
+    checkpoints: dict[str, int] = {}  # name -> seq; set again, a name moves
+
+    @property
+    def parent(self) -> Fork | None:
+        return self.forks[-1] if self.forks else None
+
+
+@projection(Lineage, version=1)
+def lineage(state: Lineage, entry: Entry) -> Lineage:
+    match entry.event:
+        case ChatStarted(key=key) if key and not state.key:
+            return msgspec.structs.replace(state, key=key)
+        case Forked(parent=parent, at=at) if 0 <= at < entry.seq:
+            return msgspec.structs.replace(state, forks=(*state.forks, Fork(entry.seq, parent, at)))
+        case CheckpointSet(name=name):
+            return msgspec.structs.replace(state, checkpoints={**state.checkpoints, name: entry.seq})
+    return state

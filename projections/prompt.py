@@ -1,0 +1,209 @@
+"""messages: what the model is sent next, as values that every provider's shape is made from.
+
+    prompt = messages(view, entries)        # entries: those of window(view[contexts], view.seq).entries
+    openai_chat(prompt); openai_responses(prompt, model=…); anthropic(prompt, model=…)
+
+Whatever the entries are, in whatever order a crash left them:
+
+- Real turns only, in the order of the log. What was recorded for the audit alone is not there.
+- Only an embedder's own system and developer messages keep that role. What was injected, recalled or summed up is
+  labelled and has the role of a user or an assistant.
+- A tool call is answered exactly once, by the tool message right after it. What arrives between a call and its
+  result is shown after the result. A call without a result is answered as interrupted; its result, should it
+  come later, is shown where it came, labelled.
+- What has been sent stays as it was sent: a ``model_called`` or an answer closes what is open, so that a longer
+  history begins with the same messages, unless a compaction, a switch or a rewind says otherwise.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from eventlog import (
+    Compacted,
+    ContextRecalled,
+    Entry,
+    Injected,
+    Json,
+    MessageAdded,
+    ModelCalled,
+    Part,
+    Role,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
+from projections.context import Compaction, Window, contexts, window
+from projections.fold import View
+from projections.spans import includes
+
+INTERRUPTED = "Interrupted: no result of this call was recorded."
+SUMMARY = "Summary of the earlier conversation:\n"
+RECALLED = (
+    "From an archived context, for reference only; it may not fit the current question:\n"
+    "- contextId: {id}\n- mode: {mode}\n"
+)
+LATE = "Late result of {name}, which had been answered as interrupted:\n"
+
+Kind: TypeAlias = Literal["said", "summary", "recalled", "injected", "late"]
+
+
+class Call(msgspec.Struct, frozen=True):
+    seq: int
+    id: str
+    name: str
+    args: Json = None
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The answer to the call of entry ``call``; ``seq`` 0: there was none."""
+
+    call: int
+    name: str
+    seq: int = 0
+    parts: tuple[Part, ...] = (Text(INTERRUPTED),)
+    failed: bool = True
+
+
+class Message(msgspec.Struct, frozen=True):
+    """``seqs``: the entries it was made from. One with results has the role tool and follows the one with the calls."""
+
+    role: Role | Literal["tool"]
+    seqs: tuple[int, ...]
+    parts: tuple[Part, ...] = ()
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+    kind: Kind = "said"
+
+
+def messages(view: View, entries: Iterable[Entry]) -> tuple[Message, ...]:
+    """``entries``: at least those of the window, in order; others are skipped."""
+    return build(window(view[contexts], view.seq), entries)
+
+
+def build(window: Window, entries: Iterable[Entry]) -> tuple[Message, ...]:
+    """The same for any window."""
+    block = _Block()
+    for entry in _in_place(window, entries):
+        block.take(entry)
+    block.close()
+    return tuple(block.done)
+
+
+def first_difference(sent: Sequence[object], next_sent: Sequence[object]) -> int | None:
+    """The index of the first message, in any shape, at which two requests differ: up to there a cache serves both.
+
+    None: they are equal. The length of the shorter one: the other goes on where it ends.
+    """
+    for index, (one, other) in enumerate(zip(sent, next_sent, strict=False)):
+        if one != other:
+            return index
+    return None if len(sent) == len(next_sent) else min(len(sent), len(next_sent))
+
+
+def _in_place(window: Window, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The visible entries in the order of the log, each summary before what follows the range it stands for."""
+    visible: list[Entry] = []
+    summaries: dict[int, Entry] = {}
+    wanted = {top.seq for top in window.summaries}
+    for entry in entries:
+        if entry.seq in wanted:
+            summaries[entry.seq] = entry
+        elif includes(window.spans, entry.seq) and type(entry.event) is not Compacted:
+            visible.append(entry)
+    tops: list[Compaction] = [top for top in window.summaries if top.seq in summaries]
+    for entry in visible:
+        while tops and tops[0].first < entry.seq:
+            yield summaries[tops.pop(0).seq]
+        yield entry
+    for top in tops:
+        yield summaries[top.seq]
+
+
+class _Block:
+    """The messages so far, and the calls of the last step while they are being answered."""
+
+    def __init__(self) -> None:
+        self.done: list[Message] = []
+        self.lead: Message | None = None  # the assistant's words, to which calls may still be added
+        self.calls: list[Call] = []
+        self.results: dict[int, Result] = {}  # by the seq of the call
+        self.held: list[Message] = []  # what arrived in between
+        self.unanswered: dict[str, str] = {}  # calls answered as interrupted: id -> name
+        self.injected: set[str] = set()
+
+    @property
+    def waiting(self) -> bool:
+        return len(self.results) < len(self.calls)
+
+    def take(self, entry: Entry) -> None:
+        event, seq = entry.event, entry.seq
+        match event:
+            case MessageAdded(origin="audit"):
+                pass
+            case MessageAdded(role="assistant", parts=parts):
+                self.close()
+                self.lead = Message("assistant", (seq,), parts)
+            case MessageAdded(role=role, parts=parts):
+                self.add(Message(role, (seq,), parts))
+            case ToolCalled(call=id, name=name, args=args):
+                self.call(Call(seq, id, name, args))
+            case ToolReturned():
+                self.answer(event, seq)
+            case ModelCalled():
+                self.close()
+            case Injected(fingerprint=fingerprint, role=role, parts=parts):
+                if fingerprint not in self.injected:
+                    self.injected.add(fingerprint)
+                    role = "assistant" if role == "assistant" else "user"
+                    self.add(Message(role, (seq,), parts, kind="injected"))
+            case ContextRecalled(id=id, mode=mode, text=text):
+                label = RECALLED.format(id=id, mode=mode)
+                self.add(Message("user", (seq,), (Text(label + text),), kind="recalled"))
+            case Compacted(summary=summary):
+                self.close()
+                self.done.append(Message("assistant", (seq,), (Text(SUMMARY + summary),), kind="summary"))
+
+    def add(self, message: Message) -> None:
+        """A message that no model wrote: after the results that are still to come, if there are any."""
+        if self.waiting:
+            self.held.append(message)
+        else:
+            self.close()
+            self.done.append(message)
+
+    def call(self, call: Call) -> None:
+        if self.calls and not self.waiting:
+            self.close()
+        self.calls.append(call)
+
+    def answer(self, event: ToolReturned, seq: int) -> None:
+        for call in self.calls:
+            if call.id == event.call and call.seq not in self.results:
+                self.results[call.seq] = Result(call.seq, call.name, seq, event.parts, event.failed)
+                return
+        # Otherwise it is the second result of a call, which says nothing new, or that of a call which is not in this
+        # window; or it comes too late.
+        name = self.unanswered.pop(event.call, None)
+        if name is not None:
+            label = Text(LATE.format(name=name))
+            self.add(Message("user", (seq,), (label, *event.parts), kind="late"))
+
+    def close(self) -> None:
+        """What is open is said as it stands; nothing that comes later changes it."""
+        if self.calls:
+            results = tuple(self.results.get(call.seq, Result(call.seq, call.name)) for call in self.calls)
+            self.unanswered |= {
+                call.id: call.name for call, result in zip(self.calls, results, strict=True) if not result.seq
+            }
+            calls = tuple(self.calls)
+            seqs = tuple(call.seq for call in calls)
+            before, parts = (self.lead.seqs, self.lead.parts) if self.lead else ((), ())
+            self.done.append(Message("assistant", (*before, *seqs), parts, calls))
+            answered = tuple(sorted(result.seq for result in results if result.seq))
+            self.done.append(Message("tool", answered, results=results))
+        elif self.lead:
+            self.done.append(self.lead)
+        self.done += self.held
+        self.lead, self.calls, self.results, self.held = None, [], {}, []

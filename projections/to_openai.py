@@ -1,0 +1,163 @@
+"""The prompt as OpenAI takes it: ``messages`` of Chat Completions, ``input`` of Responses."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from eventlog import File, Part, Reasoning, Text
+from projections.prompt import Message, Result
+from projections.wire import (
+    arguments,
+    call_ids,
+    clean,
+    data_url,
+    described,
+    is_web,
+    json_text,
+    tool_name,
+    words,
+)
+
+_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_NOTHING = "(no output)"
+
+Shape = dict[str, Any]
+
+
+# --- Chat Completions ------------------------------------------------------------------------------------
+
+
+def openai_chat(messages: Sequence[Message]) -> list[Shape]:
+    """Reasoning is left out: this interface does not take it back."""
+    ids = call_ids(messages, 40)
+    return [shape for message in messages for shape in _chat(message, ids)]
+
+
+def _chat(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
+    match message.role:
+        case "user":
+            content = [part for part in map(_chat_part, message.parts) if part]
+            if content:
+                yield {"role": "user", "content": _simple(content)}
+        case "assistant":
+            shape: Shape = {"role": "assistant"}
+            if text := words(message.parts):
+                shape["content"] = text
+            if message.calls:
+                shape["tool_calls"] = [
+                    {"id": ids[call.seq], "type": "function", "function": _function(call.name, call.args)}
+                    for call in message.calls
+                ]
+            if len(shape) > 1:
+                yield shape
+        case "tool":
+            for result in message.results:
+                yield {"role": "tool", "tool_call_id": ids[result.call], "content": _output(result)}
+        case role:
+            if text := words(message.parts):
+                yield {"role": role, "content": text}
+
+
+def _function(name: str, args: Any) -> Shape:
+    return {"name": tool_name(name), "arguments": json_text(arguments(args))}
+
+
+def _output(result: Result) -> str:
+    text = words(result.parts, data=True) or _NOTHING
+    return f"Error: {text}" if result.failed else text
+
+
+def _simple(content: list[Shape]) -> str | list[Shape]:
+    """A single text is sent as a string, as most clients do."""
+    return content[0]["text"] if len(content) == 1 and content[0]["type"] == "text" else content
+
+
+def _chat_part(part: Part) -> Shape | None:
+    match part:
+        case Text(text=text) if text.strip():
+            return {"type": "text", "text": clean(text)}
+        case File(media_type=media) if media in _IMAGES and (part.data or is_web(part.url)):
+            return {"type": "image_url", "image_url": {"url": data_url(part) if part.data else part.url}}
+        case File(media_type=media) if media in _AUDIO and part.data:
+            sound = {"data": data_url(part).partition(",")[2], "format": _AUDIO[media]}
+            return {"type": "input_audio", "input_audio": sound}
+        case File(media_type="application/pdf") if part.data:
+            file = {"filename": clean(part.name) or "file.pdf", "file_data": data_url(part)}
+            return {"type": "file", "file": file}
+        case File():
+            return {"type": "text", "text": described(part)}
+    return None
+
+
+# --- Responses -------------------------------------------------------------------------------------------
+
+
+def openai_responses(
+    messages: Sequence[Message], *, model: str = "", provider: str = "openai"
+) -> list[Shape]:
+    """Reasoning goes back to the ``model`` of the ``provider`` it came from, and to no other."""
+    ids = call_ids(messages, 64)
+    return [item for message in messages for item in _items(message, ids, provider, model)]
+
+
+def _items(message: Message, ids: dict[int, str], provider: str, model: str) -> Iterator[Shape]:
+    match message.role:
+        case "user":
+            content = [part for part in map(_input_part, message.parts) if part]
+            if content:
+                yield {"type": "message", "role": "user", "content": content}
+        case "assistant":
+            yield from _output_items(message, ids, provider, model)
+        case "tool":
+            for result in message.results:
+                yield {"type": "function_call_output", "call_id": ids[result.call], "output": _output(result)}
+        case role:
+            if text := words(message.parts):
+                yield {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+
+
+def _output_items(message: Message, ids: dict[int, str], provider: str, model: str) -> Iterator[Shape]:
+    items: list[Shape] = []
+    for part in message.parts:
+        if isinstance(part, Reasoning):
+            if part.id and part.signature and (part.provider, part.model) == (provider, model):
+                items.append(_reasoning(part))
+        elif text := words((part,)):
+            items.append({"type": "message", "role": "assistant", "content": text})
+    items += [
+        {"type": "function_call", "call_id": ids[call.seq], **_function(call.name, call.args)}
+        for call in message.calls
+    ]
+    while items and items[-1]["type"] == "reasoning":  # it is refused without what it led to
+        items.pop()
+    yield from items
+
+
+def _reasoning(part: Reasoning) -> Shape:
+    summary = [{"type": "summary_text", "text": clean(part.text)}] if part.text.strip() else []
+    return {
+        "type": "reasoning",
+        "id": clean(part.id),
+        "summary": summary,
+        "encrypted_content": clean(part.signature),
+    }
+
+
+def _input_part(part: Part) -> Shape | None:
+    match part:
+        case Text(text=text) if text.strip():
+            return {"type": "input_text", "text": clean(text)}
+        case File(media_type=media) if media in _IMAGES and (part.data or is_web(part.url)):
+            url = data_url(part) if part.data else part.url
+            return {"type": "input_image", "image_url": url, "detail": "auto"}
+        case File(media_type="application/pdf") if part.data:
+            return {
+                "type": "input_file",
+                "filename": clean(part.name) or "file.pdf",
+                "file_data": data_url(part),
+            }
+        case File(media_type="application/pdf") if is_web(part.url):
+            return {"type": "input_file", "file_url": part.url}
+        case File():
+            return {"type": "input_text", "text": described(part)}
+    return None

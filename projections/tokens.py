@@ -1,0 +1,129 @@
+"""Tokens: what a text, a part or an event costs in a prompt, roughly, without a tokenizer.
+
+``Tokens`` says whether its count was recorded by a provider or estimated. Wherever something is counted, any
+callable from text to number takes the place of ``estimate``, a model's own tokenizer for one.
+
+``estimate`` looks at the kinds of characters only: one pass, never an exception, 0 for nothing and at least 1 for
+anything, and a text never costs more than its pieces do. TABLE
+
+A number of the same characters can be more tokens than that: thousands of random lower-case letters are three
+times the estimate. Files cost what providers' documentation says, see the constants.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import TypeAlias
+
+import msgspec
+
+from eventlog import (
+    Compacted,
+    ContextRecalled,
+    Data,
+    Event,
+    File,
+    Injected,
+    Json,
+    MessageAdded,
+    Part,
+    Reasoning,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
+
+Counter: TypeAlias = Callable[[str], int]
+
+FRAMING = 4
+"""Around each message: OpenAI's cookbook on counting tokens gives 3 and one for the role."""
+
+IMAGE = 1_600
+"""Anthropic's guide to vision: a larger image is scaled down to about that. OpenAI's gives 765 for 1024 x 1024."""
+
+PAGE = 2_400
+"""Of a PDF. Anthropic's guide to PDF support: about 7,000 for three pages, each shown as text and as an image."""
+
+_BYTES_PER_PAGE = 50_000  # where the pages cannot be counted: they may be compressed, or elsewhere
+_BYTES_PER_SOUND = 250  # Google's guide gives 32 tokens a second of sound: at 64 kbit/s, 8,000 bytes
+_BYTES_PER_OTHER = 4
+
+_PLAIN, _OTHER = 20, 40  # hundredths of a token: a small letter or a blank; any other ASCII character
+_COSTS = (  # hundredths of a token: the first bytes of a character, and what such a character costs
+    ((ascii_uppercase + digits).encode(), 92),
+    (bytes((0xE0, *range(0xE2, 0xF0))), 105),  # CJK, Indic scripts, Thai, symbols
+    (bytes(range(0xD0, 0xD5)), 48),  # Cyrillic
+    (bytes((0xCE, 0xCF, *range(0xD5, 0xE0))), 85),  # Greek, Hebrew, Arabic
+    (bytes((*range(0xC0, 0xCE), 0xE1)), 150),  # Latin with accents; Georgian, Khmer
+    (bytes(range(0xF0, 0x100)), 270),  # emoji, rare ideographs
+)
+_FREE = (ascii_lowercase + " ").encode() + bytes(range(0x80, 0xC0))  # nothing on top; not a first byte
+_CLASS = bytes.maketrans(b"".join(s for s, _ in _COSTS), b"".join(s[:1] * len(s) for s, _ in _COSTS))
+_EXTRA = tuple((firsts[0], cost - _OTHER) for firsts, cost in _COSTS)
+
+_TEXTUAL = ("json", "xml", "yaml", "toml", "javascript", "sql")
+_PDF_PAGE = re.compile(rb"/Type\s*/Page\b")
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    count: int
+    estimated: bool = True
+
+    def __str__(self) -> str:
+        return f"{'~' if self.estimated else ''}{self.count:,}"
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(self.count + other.count, self.estimated or other.estimated)
+
+
+def estimate(text: str) -> int:
+    firsts = text.encode("utf-8", "surrogatepass").translate(_CLASS, _FREE)
+    cost = _PLAIN * len(text) + (_OTHER - _PLAIN) * len(firsts)
+    for first, extra in _EXTRA[:1] if text.isascii() else _EXTRA:
+        cost += extra * firsts.count(first)
+    return -(-cost // 100)
+
+
+def of_part(part: Part, count: Counter = estimate) -> int:
+    match part:
+        case Text(text=text) | Reasoning(text=text):
+            return count(text)
+        case Data(data=data):
+            return count(_json(data))
+        case File():
+            return _of_file(part, count)
+
+
+def of_event(event: Event, count: Counter = estimate) -> int:
+    """What the event costs in every prompt that shows it; 0 for what no model is shown."""
+    match event:
+        case MessageAdded(origin="audit"):
+            return 0
+        case MessageAdded(parts=parts) | ToolReturned(parts=parts) | Injected(parts=parts):
+            return FRAMING + sum(of_part(part, count) for part in parts)
+        case ToolCalled(name=name, args=args):
+            return FRAMING + count(name) + count(_json(args))
+        case Compacted(summary=text) | ContextRecalled(text=text):
+            return FRAMING + count(text)
+    return 0
+
+
+def _of_file(file: File, count: Counter) -> int:
+    kind = file.media_type.partition(";")[0].strip().lower()
+    if kind.startswith("text/") or kind.endswith(_TEXTUAL):
+        return count(file.data.decode("utf-8", "replace"))
+    if kind.startswith("image/"):
+        return IMAGE
+    if kind == "application/pdf":
+        return PAGE * (len(_PDF_PAGE.findall(file.data)) or 1 + len(file.data) // _BYTES_PER_PAGE)
+    sound = kind.startswith(("audio/", "video/"))
+    return -(-len(file.data) // (_BYTES_PER_SOUND if sound else _BYTES_PER_OTHER))
+
+
+def _json(value: Json) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return json.dumps(value, ensure_ascii=False, default=lambda data: base64.b64encode(data).decode())

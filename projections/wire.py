@@ -1,0 +1,107 @@
+"""What all providers' shapes share: values that are JSON, ids and names that are accepted, files as they are sent."""
+
+import base64
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from eventlog import Data, File, Json, Part, Text
+from projections.prompt import Message
+
+_SAFE = re.compile(r"[a-zA-Z0-9_-]+")
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def clean(text: str) -> str:
+    """The text with halves of surrogate pairs replaced: no provider's JSON can hold them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def plain(value: Json) -> Json:
+    """The value as strict JSON: bytes become base64, what is not a number becomes null."""
+    match value:
+        case str():
+            return clean(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {clean(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+    return value
+
+
+def json_text(value: Json) -> str:
+    return msgspec.json.encode(plain(value)).decode()
+
+
+def arguments(args: Json) -> dict[str, Any]:
+    """A call's arguments as the object that providers want."""
+    if args is None:
+        return {}
+    value = plain(args)
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def tool_name(name: str) -> str:
+    """A name that every provider accepts, other for other names: what was changed ends in a hash of the original."""
+    if _SAFE.fullmatch(name) and len(name) <= 64:
+        return name
+    digest = xxh3_64_hexdigest(name.encode("utf-8", "surrogatepass"))
+    return f"{_UNSAFE.sub('_', name)[:47]}_{digest}"
+
+
+def call_ids(messages: Iterable[Message], most: int) -> dict[int, str]:
+    """The id each call goes by, by its seq: its own if that is acceptable and not taken, else one made from the seq.
+
+    Earlier calls choose first, so that a longer history gives the same ids.
+    """
+    ids: dict[int, str] = {}
+    taken: set[str] = set()
+    for message in messages:
+        for call in message.calls:
+            id = call.id if _SAFE.fullmatch(call.id) and len(call.id) <= most else f"call_{call.seq}"  # noqa: A001
+            while id in taken:
+                id = f"call_{call.seq}_{len(id)}"  # noqa: A001
+            taken.add(id)
+            ids[call.seq] = id
+    return ids
+
+
+def words(parts: Iterable[Part], *, data: bool = False) -> str:
+    """The parts as text; files by their description; ``data``: structured parts, too, as JSON."""
+    texts = []
+    for part in parts:
+        match part:
+            case Text(text=text):
+                texts.append(clean(text))
+            case File():
+                texts.append(described(part))
+            case Data(data=value) if data:
+                texts.append(json_text(value))
+    return "\n".join(text for text in texts if text.strip())
+
+
+def described(file: File) -> str:
+    """What stands for a file where it cannot be sent."""
+    size = f", {len(file.data)} bytes" if file.data else ""
+    return clean(f"[file {file.name or file.url or 'without a name'}: {file.media_type}{size}]")
+
+
+def data_url(file: File) -> str:
+    return f"data:{clean(file.media_type)};base64,{base64.b64encode(file.data).decode()}"
+
+
+def is_web(url: str) -> bool:
+    """An address a provider may fetch; never a path on this machine."""
+    return url.startswith(("https://", "http://")) and url.isascii() and url.isprintable() and " " not in url

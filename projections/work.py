@@ -1,0 +1,141 @@
+"""What the agent is at: calls not answered yet, skills in use, runs made.
+
+``calls`` are those of the step that is open: a resumed agent looks here first. They are closed, answered or not,
+when the model is asked again or has answered, which is when ``messages`` closes them, too.
+"""
+
+import msgspec
+
+from eventlog import (
+    Entry,
+    MessageAdded,
+    ModelCalled,
+    Rewound,
+    RunFinished,
+    RunStarted,
+    SkillActivated,
+    SkillDeactivated,
+    ToolCalled,
+    ToolReturned,
+)
+from projections.columns import Rows, Seqs
+from projections.fold import projection
+from projections.spans import includes, path
+
+WINDOW = 200
+_RUNNING = 64
+
+
+# --- calls -----------------------------------------------------------------------------------------------
+
+
+class OpenCall(msgspec.Struct, frozen=True, array_like=True):
+    seq: int
+    call: str
+    name: str
+    run: str | None = None
+
+
+class Calls(msgspec.Struct, frozen=True):
+    open: tuple[OpenCall, ...] = ()  # asked and not answered, in the order they were asked
+
+
+@projection(Calls, version=1)
+def calls(state: Calls, entry: Entry) -> Calls:
+    event = entry.event
+    if type(event) is ToolCalled:
+        return Calls((*state.open, OpenCall(entry.seq, event.call, event.name, entry.run)))
+    if not state.open:
+        return state
+    match event:
+        case ToolReturned(call=answered):
+            one = next((call for call in state.open if call.call == answered), None)
+            return Calls(tuple(call for call in state.open if call is not one))
+        case ModelCalled() | MessageAdded(role="assistant", origin="exec" | "internal"):
+            return Calls()
+        case Rewound(to=to) if 0 <= to < entry.seq:
+            return Calls(tuple(call for call in state.open if call.seq <= to))
+    return state
+
+
+# --- skills ----------------------------------------------------------------------------------------------
+
+
+class Skill(msgspec.Struct, frozen=True, array_like=True):
+    """``seq``: where its text stands."""
+
+    seq: int
+    fingerprint: str = ""
+
+
+class SkillChange(msgspec.Struct, frozen=True, array_like=True):
+    """``name`` None: a rewind to seq ``to``. ``skill`` None: no longer in use."""
+
+    seq: int
+    name: str | None = None
+    skill: Skill | None = None
+    to: int = 0
+
+
+class Skills(msgspec.Struct, frozen=True):
+    active: dict[str, Skill] = {}  # by name, in the order they came into use
+    changes: Rows[SkillChange] = Rows()
+
+
+@projection(Skills, version=1)
+def skills(state: Skills, entry: Entry) -> Skills:
+    match entry.event:
+        case SkillActivated(name=name, fingerprint=fingerprint):
+            change = SkillChange(entry.seq, name, Skill(entry.seq, fingerprint))
+        case SkillDeactivated(name=name):
+            change = SkillChange(entry.seq, name)
+        case Rewound(to=to) if 0 <= to < entry.seq:
+            change = SkillChange(entry.seq, to=to)
+        case _:
+            return state
+    changes = state.changes.append(change)
+    return Skills(_changed(state.active, change) if change.name is not None else _active(changes), changes)
+
+
+def _changed(active: dict[str, Skill], change: SkillChange) -> dict[str, Skill]:
+    others = {name: skill for name, skill in active.items() if name != change.name}
+    return others if change.name is None or change.skill is None else {**others, change.name: change.skill}
+
+
+def _active(changes: Rows[SkillChange]) -> dict[str, Skill]:
+    """After a rewind: what the changes on the way that is left add up to."""
+    left = path(((change.seq, change.to) for change in changes if change.name is None), 1 << 62)
+    active: dict[str, Skill] = {}
+    for change in changes:
+        if includes(left, change.seq):
+            active = _changed(active, change)
+    return active
+
+
+# --- executions ------------------------------------------------------------------------------------------
+
+
+class Executions(msgspec.Struct, frozen=True):
+    started: Seqs = Seqs()
+    outcomes: dict[str, int] = {}  # how many runs ended how
+    running: dict[str, int] = {}  # run -> where it started; those that never end are forgotten, oldest first
+
+    def since(self, window: int = WINDOW) -> int:
+        """The seq from which on to read for the last ``window`` runs, what was asked before the first included."""
+        before = len(self.started) - window - 1
+        return self.started[before] + 1 if before >= 0 else 1
+
+
+@projection(Executions, version=1)
+def executions(state: Executions, entry: Entry) -> Executions:
+    match entry.event:
+        case RunStarted():
+            running = {**state.running, entry.run or "": entry.seq}
+            if len(running) > _RUNNING:
+                del running[next(iter(running))]
+            return Executions(state.started.append(entry.seq), state.outcomes, running)
+        case RunFinished(outcome=outcome):
+            outcomes = {**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1}
+            running = {run: seq for run, seq in state.running.items() if run != (entry.run or "")}
+            return Executions(state.started, outcomes, running)
+    return state
