@@ -6,7 +6,7 @@ Appends go through ``lanes`` to each chat's ``writer``. Reading takes no lock an
 import asyncio
 import os
 import weakref
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -25,6 +25,7 @@ from eventlog.names import chat_key, is_hashed
 from eventlog.numbering import Append
 from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.segment import SEGMENT_BYTES
+from eventlog.snapshots import keep_snapshot, snapshots
 from eventlog.storage import Durability
 from eventlog.watch import Watch
 from eventlog.writer import Writer
@@ -178,6 +179,26 @@ class FileStorage:
             key = read_key(self._disk, self._root / CHATS / name) if is_hashed(name) else chat_key(name)
             if key is not None:
                 yield key
+
+    # --- snapshots ---------------------------------------------------------------------------------------
+
+    async def keep(self, chat: str, head: Head, data: bytes) -> None:
+        if not self._read_only:
+            folder = self._reader(chat)
+            await asyncio.to_thread(self._keep, folder, head, data)
+
+    def _keep(self, folder: Folder, head: Head, data: bytes) -> None:
+        keep_snapshot(self._disk, folder.path, head, data, border=folder.is_border(head.seq))
+
+    async def kept(self, chat: str, last: int | None = None) -> AsyncIterator[tuple[Head, bytes]]:
+        for found in snapshots(self._disk, self._reader(chat).path, last):
+            yield found
+
+    async def borders(self, chat: str) -> Sequence[int]:
+        try:
+            return [first - 1 for first in self._reader(chat).segments()[1:]]
+        except NoSuchChat:
+            return ()
 
     # --- forking, erasing, deleting ----------------------------------------------------------------------
 

@@ -91,6 +91,10 @@ class Folder:
             raise CorruptLog("a chat without a segment", chat=self.chat, path=self.path)
         return firsts
 
+    def is_border(self, seq: int) -> bool:
+        """Is this the last seq of a full segment?"""
+        return self._exists(seq + 1)
+
     @contextmanager
     def opened(self, first: int) -> Iterator[int]:
         """A segment's descriptor; whatever goes wrong while it is open is told with chat and path."""

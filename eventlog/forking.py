@@ -19,6 +19,7 @@ from eventlog.line import Draft, build, header, link_of
 from eventlog.lookups import LOOKUPS
 from eventlog.offsets import CACHE
 from eventlog.segment import segment_name
+from eventlog.snapshots import share_snapshots
 
 
 def fork_chat(parent: Folder, root: Path, new: str, at: int, first: Draft, clock: Clock) -> Entry:
@@ -92,6 +93,7 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
             name = f"{first:016d}.offsets"
             with suppress(FileNotFoundError):
                 disk.link(old / CACHE / name, new / CACHE / name)
+        share_snapshots(disk, old, new, at)
         disk.make_folder(new / LOOKUPS)
         for name in disk.names(old / LOOKUPS):
             if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:

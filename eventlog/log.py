@@ -40,11 +40,16 @@ class Log:
         drafts = tuple(draft(event) for event in events)
         return await self.storage.append(Append(chat, drafts, after, id, run), durability)
 
+    async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:
+        """What ``read`` reads, many entries at a time."""
+        async for page in self.storage.read(chat, first, last):
+            yield [decode(line) for line in page]
+
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries ``first`` … ``last``, or to the end as it is when the reading starts."""
-        async for page in self.storage.read(chat, first, last):
-            for line in page:
-                yield decode(line)
+        async for page in self.pages(chat, first, last):
+            for entry in page:
+                yield entry
 
     async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries from ``last``, or the end, down to the first."""
@@ -58,10 +63,10 @@ class Log:
             async for entry in self.read(chat, first, last):
                 yield entry
 
-    async def last(self, chat: str, count: int) -> list[Entry]:
-        """The last ``count`` entries, in order."""
+    async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
+        """The last ``count`` entries, or those before and with seq ``upto``, in order."""
         entries: list[Entry] = []
-        async for page in self.storage.read_back(chat):
+        async for page in self.storage.read_back(chat, upto):
             entries[:0] = [decode(line) for line in page[max(0, len(page) + len(entries) - count) :]]
             if len(entries) >= count:
                 break

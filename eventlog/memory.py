@@ -1,7 +1,7 @@
 """MemoryStorage: the reference that every other storage is held to, and the one for tests and scratch work."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Self
 
 from eventlog.clock import Clock, now
@@ -15,6 +15,7 @@ from eventlog.storage import Durability
 from eventlog.tombstones import View, erasure, tombstone
 
 _PAGE = 64
+_BORDER = 4096
 
 
 class _Chat:
@@ -26,6 +27,7 @@ class _Chat:
         self.blobs: dict[str, bytes] = {}
         self.seqs: dict[int, list[int]] = {}
         self.changed = asyncio.Event()
+        self.kept: dict[int | str, tuple[Head, bytes]] = {}
 
     @property
     def head(self) -> Head:
@@ -65,6 +67,7 @@ class _Chat:
             self.lines[seq - 1] = line = tombstone(self.lines[seq - 1])
             for fingerprint in fingerprints_of(line):
                 self.seqs.setdefault(fingerprint, []).append(seq)
+        self.kept = {}
         needed = set[str]().union(*(references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
 
@@ -135,6 +138,7 @@ class MemoryStorage:
             raise ChatExists("there is a chat of this key already", chat=new)
         child = _Chat()
         child.blobs.update(parent.blobs)
+        child.kept = {key: kept for key, kept in parent.kept.items() if kept[0].seq <= at}
         child.lines = parent.lines[:at]
         for seq, line in enumerate(child.lines, 1):
             child.add(seq, line, fingerprints_of(parent.whole(line)))
@@ -161,6 +165,20 @@ class MemoryStorage:
     async def delete(self, chat: str) -> None:
         self._known(chat).wake()
         del self._chats[chat]
+
+    async def keep(self, chat: str, head: Head, data: bytes) -> None:
+        found = self._chats.get(chat)
+        if found is not None:
+            found.kept["newest" if head.seq % _BORDER else head.seq] = (head, data)
+
+    async def kept(self, chat: str, last: int | None = None) -> AsyncIterator[tuple[Head, bytes]]:
+        found = self._chats.get(chat) or _Chat()
+        for head, data in sorted(found.kept.values(), key=lambda kept: kept[0].seq, reverse=True):
+            if last is None or head.seq <= last:
+                yield head, data
+
+    async def borders(self, chat: str) -> Sequence[int]:
+        return range(_BORDER, (await self.head(chat)).seq + 1, _BORDER)
 
     async def flush(self) -> None:
         pass

@@ -5,7 +5,7 @@ one state machine in the tests holds each to ``MemoryStorage``, the reference. A
 machine fits the same methods: ``append`` is one statement with the expected head, built by ``number``.
 """
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from eventlog.events import Entry, Head
@@ -46,6 +46,15 @@ class Storage(Protocol):
         """Erases the payloads, also where they are referred to or were forked: what was erased, by chat."""
 
     async def delete(self, chat: str) -> None: ...
+
+    async def keep(self, chat: str, head: Head, data: bytes) -> None:
+        """Keeps bytes made from the entries up to ``head``, as a cache: they may be gone the next moment."""
+
+    def kept(self, chat: str, last: int | None = None) -> AsyncIterator[tuple[Head, bytes]]:
+        """What was kept at or before seq ``last``, newest first. The log may have become another one since."""
+
+    async def borders(self, chat: str) -> Sequence[int]:
+        """The seqs, in order, at which what is kept stays. Between them there is what is read in one go."""
 
     async def flush(self) -> None:
         """A barrier: everything appended before is durable."""

@@ -1,13 +1,35 @@
 """Tokens: what a text, a part or an event costs in a prompt, roughly, without a tokenizer.
 
 ``Tokens`` says whether its count was recorded by a provider or estimated. Wherever something is counted, any
-callable from text to number takes the place of ``estimate``, a model's own tokenizer for one.
+callable from text to number takes the place of ``estimate``: a model's own tokenizer, for one.
 
-``estimate`` looks at the kinds of characters only: one pass, never an exception, 0 for nothing and at least 1 for
-anything, and a text never costs more than its pieces do. TABLE
+``estimate`` goes by the kinds of characters alone. It is one pass, never raises, is 0 for nothing and at least 1
+for anything, and a whole is never more than the sum of its pieces. Its error against two published tokenizers, in
+percent, mean (worst … worst), of 1,452 passages of 1,250 characters on average (tiktoken 0.14.0, 2026-11-16):
 
-A number of the same characters can be more tokens than that: thousands of random lower-case letters are three
-times the estimate. Files cost what providers' documentation says, see the constants.
+                                      cl100k_base           o200k_base
+    English prose, with emoji, too    +6 (-10 …  +31)      +11 (-10 …  +39)
+    Markdown, tables                 +10 ( -7 …  +84)      +10 ( -9 …  +76)
+    Python                            +9 (-15 …  +28)       +8 (-15 …  +26)
+    JavaScript, C, minified or not    +5 (-23 …  +48)       +5 (-26 …  +43)
+    logs, paths                       +2 (-25 …  +78)        0 (-26 …  +75)
+    JSON                             +15 (-18 …  +68)      +11 (-19 …  +58)
+    base64, hex, UUIDs                -1 (-16 …  +20)        0 (-13 …  +19)
+    numbers                          +45 (+17 …  +72)      +45 (+17 …  +72)
+    Chinese, also mixed with English  +5 (-23 … +163)      +26 ( -7 … +152)
+    Chinese, traditional             -20 (-39 …  -10)      +14 ( -6 …  +30)
+    Japanese                          +5 (-23 …  +23)      +35 (-18 …  +57)
+    Korean                            -3 (-21 …   +7)      +42 ( +6 …  +67)
+    Russian, Ukrainian                +1 (-25 … +130)      +46 ( -1 … +133)
+    German, French, Turkish, …        -9 (-26 …  +23)       +5 (-20 …  +92)
+    Greek, Hebrew, Arabic, Persian    -7 (-31 …  +14)      +87 (+24 … +155)
+    Hindi, Bengali, Tamil, Thai      -12 (-31 …  +12)     +127 (+55 … +182)
+    Georgian, Khmer                  -23 (-29 …   -2)     +181 (+75 … +264)
+    emoji and nothing else            -6 ( -7 …   -4)      +19 (+17 …  +24)
+
+The costs were fitted to the first on these passages; for most scripts it is the dearer one, and too much only cuts
+a prompt early, while too little gets it refused. What is no language, such as random small letters, can be three
+times its estimate.
 """
 
 import base64

@@ -1,0 +1,122 @@
+"""Opening: the newest snapshot that belongs to this history, then the entries after it, folded.
+
+A snapshot is used only if the first entry after it says that it follows it; one that is damaged, of another version
+of the code, or of a history that was cut off is passed over for the next older one, and in the end for none. So the
+caches decide how long opening takes, never what is seen. On the way, and at the end, new snapshots are kept: one at
+every border between segments, so that any seq is at most a segment away, and the newest a few hundred entries back.
+"""
+
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from eventlog import Conflict, Entry, Head, Log
+from projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start, window
+from projections.snapshots import dump, load
+from projections.spans import Spans, minus
+
+KEEP = 256
+"""How far the end may be from the newest snapshot, in entries."""
+_NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A view, and the last entries that were read to make it: ``recent`` ends at the view's seq, or is empty."""
+
+    view: View
+    recent: list[Entry]
+
+
+async def open_view(
+    log: Log, chat: str, *, at: int | None = None, projections: Sequence[Projection[Any]] = STANDARD
+) -> Opened:
+    """The chat at its end as it is now, or after entry ``at``."""
+    head = await log.head(chat)
+    last = head.seq if at is None else at
+    if not 0 <= last <= head.seq:
+        raise Conflict(last, head.seq, chat=chat)
+    async for base in _bases(log, chat, last if at is not None else None, projections):
+        if base.seq > last:
+            continue
+        try:
+            return await _forward(log, chat, base, last, head)
+        except OutOfOrder:
+            if not base.seq:
+                raise
+    raise AssertionError("a chat can always be folded from its beginning")
+
+
+async def _bases(
+    log: Log, chat: str, last: int | None, projections: Sequence[Projection[Any]]
+) -> AsyncIterator[View]:
+    """Where to fold from: the snapshots, newest first, then the beginning."""
+    async for head, data in log.storage.kept(chat, last):
+        view = load(data, head, projections)
+        if view is not None:
+            yield view
+    yield start(projections)
+
+
+async def _forward(log: Log, chat: str, base: View, last: int, head: Head) -> Opened:
+    if last - base.seq > _NEAR or last < head.seq:
+        return await _far(log, chat, base, last)
+    # The window is read together with what must be folded: usually it is all there is to read.
+    count = last - min(base.seq, _before_window(base))
+    recent = await log.last(chat, count, last)
+    if base.seq and base.seq == last and base.head != head:
+        raise OutOfOrder(f"another history had {last} entries, too")
+    view = fold(base, recent[len(recent) - (last - base.seq) :])
+    if last - base.seq >= KEEP:
+        await keep_view(log, chat, view)
+    return Opened(view, recent)
+
+
+def _before_window(view: View) -> int:
+    """The seq before the model's window, if that is near and the view knows."""
+    if contexts not in view.projections:
+        return view.seq
+    visible = window(view[contexts], view.seq).spans
+    return visible[0][0] - 1 if visible and view.seq - visible[0][0] < _NEAR else view.seq
+
+
+async def _far(log: Log, chat: str, base: View, last: int) -> Opened:
+    borders = await log.storage.borders(chat)
+    if base.seq == last:
+        async for entry in log.read(chat, last, last):
+            if entry.link != base.head.sum:
+                raise OutOfOrder(f"another history had {last} entries, too")
+    view = base
+    page: list[Entry] = []
+    async for page in log.pages(chat, base.seq + 1, last):
+        entries = page
+        for border in borders[bisect_left(borders, page[0].seq) : bisect_left(borders, page[-1].seq + 1)]:
+            upto = border - entries[0].seq + 1
+            view, entries = fold(view, entries[:upto]), entries[upto:]
+            await keep_view(log, chat, view)
+        view = fold(view, entries)
+    if view.seq - base.seq >= KEEP and view.head == await log.head(chat):
+        await keep_view(log, chat, view)
+    return Opened(view, page)
+
+
+async def keep_view(log: Log, chat: str, view: View) -> None:
+    """A snapshot for whoever opens the chat next."""
+    await log.storage.keep(chat, view.head, dump(view))
+
+
+async def window_entries(log: Log, chat: str, opened: Opened) -> list[Entry]:
+    """What the model sees of the active context, and the summaries in it: the entries that ``messages`` needs."""
+    wanted = window(opened.view[contexts], opened.view.seq).entries
+    return await entries_of(log, chat, wanted, opened.recent)
+
+
+async def entries_of(log: Log, chat: str, wanted: Spans, known: Sequence[Entry] = ()) -> list[Entry]:
+    """The entries of these spans, in order; those that are ``known`` are not read again."""
+    have = ((known[0].seq, known[-1].seq),) if known else ()
+    found = [entry async for entry in log.spans(chat, minus(wanted, have))]
+    for first, last in wanted:
+        if known and first <= known[-1].seq and last >= known[0].seq:
+            found += known[max(0, first - known[0].seq) : last - known[0].seq + 1]
+    return sorted(found, key=lambda entry: entry.seq)

@@ -1,0 +1,90 @@
+"""Snapshots: opaque bytes that somebody made from the entries up to some ``(seq, sum)``, kept in ``cache/``.
+
+    cache/newest.snapshot              overwritten each time
+    cache/<seq, 16 digits>.snapshot    at the end of a full segment: from there any later entry of the next one is near
+
+A file is one checked line that names the history it belongs to, then the bytes. A cache: what is missing or does not
+verify is passed over. Whether ``(seq, sum)`` is still a point of the log is for the reader to see, who goes on from there.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from xxhash import xxh3_128_hexdigest
+
+from eventlog.disk import Disk, publish, read_file
+from eventlog.events import Head
+from eventlog.line import seal_up, verifies
+from eventlog.offsets import CACHE, ensure_cache
+
+_NEWEST = "newest.snapshot"
+_NAME = re.compile(r"(\d{16})\.snapshot")
+
+
+class _Title(msgspec.Struct):
+    snapshot: int  # the version of this format
+    seq: int
+    of: str
+    bytes: int
+    xxh3: str
+
+
+def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, *, border: bool) -> None:
+    """``border``: the head is the end of a full segment, and the snapshot stays."""
+    title = {"snapshot": 1, "seq": head.seq, "of": head.sum, "bytes": len(data), "xxh3": xxh3_128_hexdigest(data)}
+    name = f"{head.seq:016d}.snapshot" if border else _NEWEST
+    with suppress(OSError):  # a cache that cannot be written is not needed
+        ensure_cache(disk, folder)
+        line = seal_up(msgspec.json.encode(title)[:-1])
+        publish(disk, folder / CACHE / name, line + b"\n" + data, durable=False)
+
+
+def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tuple[Head, bytes]]:
+    """Those of at most seq ``last`` that verify, newest first; without ``last`` only as many files are read as taken."""
+    newest = _read(disk, folder, _NEWEST)
+    if newest and last is not None and newest[0].seq > last:
+        newest = None
+    if newest and last is None:
+        yield newest
+    for seq in reversed(snapshot_seqs(disk, folder)):
+        if last is not None and newest and newest[0].seq >= seq:
+            yield newest
+            newest = None
+        found = _read(disk, folder, f"{seq:016d}.snapshot") if last is None or seq <= last else None
+        if found and found[0].seq == seq:
+            yield found
+    if last is not None and newest:
+        yield newest
+
+
+def snapshot_seqs(disk: Disk, folder: Path) -> list[int]:
+    """Of the ends of segments that have one, in order."""
+    try:
+        names = disk.names(folder / CACHE)
+    except OSError:
+        return []
+    return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
+
+
+def share_snapshots(disk: Disk, old: Path, new: Path, last: int) -> None:
+    """Those of at most seq ``last`` go along with a fork."""
+    for seq in snapshot_seqs(disk, old):
+        if seq <= last:
+            disk.link(old / CACHE / f"{seq:016d}.snapshot", new / CACHE / f"{seq:016d}.snapshot")
+    newest = _read(disk, old, _NEWEST)
+    if newest and newest[0].seq <= last:
+        disk.link(old / CACHE / _NEWEST, new / CACHE / _NEWEST)
+
+
+def _read(disk: Disk, folder: Path, name: str) -> tuple[Head, bytes] | None:
+    try:
+        line, _, data = read_file(disk, folder / CACHE / name).partition(b"\n")
+        title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
+    except (OSError, msgspec.DecodeError):
+        return None
+    if title is None or title.snapshot != 1 or xxh3_128_hexdigest(data) != title.xxh3:
+        return None
+    return Head(title.seq, title.of), data
