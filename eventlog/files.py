@@ -24,7 +24,7 @@ from eventlog.lock import locked
 from eventlog.names import chat_key, is_hashed
 from eventlog.numbering import Append
 from eventlog.redaction import finish_redactions, redact_chats
-from eventlog.segment import SEGMENT_BYTES
+from eventlog.segment import PAGE, SEGMENT_BYTES
 from eventlog.snapshots import keep_snapshot, snapshots
 from eventlog.storage import Durability
 from eventlog.watch import Watch
@@ -32,6 +32,7 @@ from eventlog.writer import Writer
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
+_HERE = 3 * PAGE  # bytes that are read without a thread
 
 
 class FileStorage:
@@ -121,15 +122,17 @@ class FileStorage:
             yield page
 
     async def _pages(self, folder: Folder, pages: Iterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
-        """The first page, a small one, is read right here: a thread would take longer than the disk."""
+        """The first pages, small ones, are read right here: a thread would take longer than the disk."""
         try:
             page = _next(folder, pages)
         except NoSuchChat:
             return
+        here = 0
         while page is not None:
             yield page
+            here += sum(map(len, page))
             try:
-                page = await asyncio.to_thread(_next, folder, pages)
+                page = _next(folder, pages) if here < _HERE else await asyncio.to_thread(_next, folder, pages)
             except NoSuchChat as error:
                 raise ChatDeleted("the chat was deleted", chat=error.chat, path=error.path) from None
 

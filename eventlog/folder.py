@@ -27,6 +27,8 @@ from eventlog.segment import (
     Stop,
     committed,
     first_of,
+    line_before,
+    line_near,
     lines_back,
     read_page,
     segment_name,
@@ -144,9 +146,7 @@ class Folder:
             return tail
         # The witness is believed only if the line that ends there is the very line it names.
         with self.opened(tail.first) as fd:
-            room = min(witness.end, MAX_LINE)
-            lines = read_at(self.disk, fd, witness.end - room, room).split(b"\n")
-        line = lines[-2] if len(lines) > 1 and not lines[-1] else b""
+            line = line_before(self.disk, fd, witness.end)
         if not line.startswith(ENTRY) or not verifies(line):
             return tail
         if (seq_of(line), link_of(line)) != (witness.seq, witness.link.encode()):
@@ -279,12 +279,8 @@ class Folder:
         """One line as it was written. Only this one is verified, not those it is found by."""
         first = self._segment_of(seq)
         with self.opened(first) as fd:
-            inode = self.disk.fstat(fd).st_ino
-            near = self.offsets.nearest(first, inode, seq)
-            if near is None or seq - near[0] >= STRIDE:
-                self.find(seq)  # reads up to it, and so makes the index
-                near = self.offsets.nearest(first, inode, seq)
-            line = self._skip(fd, near[1], seq - near[0]) if near else b""
+            near = self._near(first, fd, seq)
+            line = self._skip(fd, near[1], seq - near[0])
         if verifies(line) and line.startswith(b'{"seq":%d,' % seq):
             return line
         # No index, a wrong one, or damage somewhere: find it by verifying every line on the way.
@@ -360,16 +356,25 @@ class Folder:
         """A place at or before the line; near it, if the segment's index is known."""
         first = self._segment_of(seq)
         with self.opened(first) as fd:
-            inode = self.disk.fstat(fd).st_ino
-            near = self.offsets.nearest(first, inode, seq)
-            if near is None and self._tail is not None and first != self._tail.first:
-                self.index(first)
-                near = self.offsets.nearest(first, inode, seq)
-            if near is not None:
-                if read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
-                    return Place(first, Position(near[0] - 1, None, near[1]), inode)
+            start, inode = self.start(first, fd), self.disk.fstat(fd).st_ino
+            near = self._near(first, fd, seq)
+            if near[0] == first:
+                return Place(first, start, inode)
+            if not read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
                 self.offsets.drop(first)  # it led to another line than it says
-            return Place(first, self.start(first, fd), inode)
+                near = line_near(self.disk, fd, start.offset, first, seq)
+            return Place(first, Position(near[0] - 1, None, near[1]), inode)
+
+    def _near(self, first: int, fd: int, seq: int) -> tuple[int, int]:
+        """(seq, byte) of a line at or a little before ``seq``: by the index or, in the open segment, without one."""
+        inode = self.disk.fstat(fd).st_ino
+        near = self.offsets.nearest(first, inode, seq)
+        if near is None and self._tail is not None and first != self._tail.first:
+            self.index(first)
+            near = self.offsets.nearest(first, inode, seq)
+        if near is None or seq - near[0] >= STRIDE:
+            near = line_near(self.disk, fd, self.start(first, fd).offset, first, seq)
+        return near
 
     def index(self, first: int) -> None:
         """Makes the index of a full segment that has none."""

@@ -16,6 +16,8 @@ from eventlog.line import MAX_LINE, SEAL, accepted, follows, link_of, marks, ver
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
+_PROBE, _OVERLAP = 1 << 11, 32
+_STARTS = re.compile(rb'\n\{"seq":(\d+),')
 _NAME = re.compile(r"(\d{16})\.jsonl")
 
 
@@ -88,6 +90,41 @@ def committed(known: Position, at: Position, page: Page) -> Position:
         return page.at
     kept = page.lines[: max(0, len(page.lines) - last.index)]
     return after(at, kept) if kept else known
+
+
+def line_before(disk: Disk, fd: int, end: int) -> bytes:
+    """What stands between the newline that ends at byte ``end`` and the one before; nothing if there are no such two."""
+    size = PAGE // 8
+    while True:
+        size = min(size, end)
+        data = read_at(disk, fd, end - size, size)
+        start = data.rfind(b"\n", 0, -1)
+        if start >= 0 and data.endswith(b"\n"):
+            return data[start + 1 : -1]
+        if size == end or size > MAX_LINE:
+            return b""
+        size *= 8
+
+
+def line_near(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[int, int]:
+    """(seq, byte) of a line at or a little before ``seq``, found by halving the file; the first one is at ``start``.
+
+    A newline stands between lines and nowhere else, so what follows one is a line and says its seq. Nothing is
+    verified here: whoever reads on from there does.
+    """
+    low, high = start, disk.fstat(fd).st_size
+    while high - low > PAGE // 4:
+        middle = (low + high) // 2
+        found = None
+        at, size = middle, _PROBE
+        while found is None and at < high:
+            found = _STARTS.search(read_at(disk, fd, at, size + _OVERLAP))
+            at, size = (at, size) if found else (at + size, min(size * 4, PAGE))
+        if found is None or int(found[1]) > seq:
+            high = middle
+        else:
+            first, low = int(found[1]), at + found.start() + 1
+    return first, low
 
 
 def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes]]:

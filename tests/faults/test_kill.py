@@ -80,7 +80,7 @@ def test_what_was_acknowledged_survives_any_number_of_kills(
         if folder.exists():
             torn = _torn(folder)
             _holds(folder, acknowledged)
-    assert len(acknowledged) > ROUNDS
+    assert acknowledged, "every writer was killed before its first append: nothing was tested"
 
 
 def test_a_temporary_file_that_a_kill_left_is_removed_by_the_next_writer(fast_folder: Path) -> None:
