@@ -54,7 +54,7 @@ async def _bases(
     """Where to fold from: the snapshots, newest first, then the beginning."""
     async for head, data in log.storage.kept(chat, last):
         view = load(data, head, projections)
-        if view is not None:
+        if view is not None and view.seq:
             yield view
     yield start(projections)
 
@@ -67,9 +67,11 @@ async def _forward(log: Log, chat: str, base: View, last: int, head: Head) -> Op
     recent = await log.last(chat, count, last)
     if base.seq and base.seq == last and base.head != head:
         raise OutOfOrder(f"another history had {last} entries, too")
-    view = fold(base, recent[len(recent) - (last - base.seq) :])
-    if last - base.seq >= KEEP:
-        await keep_view(log, chat, view)
+    new = recent[len(recent) - (last - base.seq) :]
+    if len(new) < KEEP:
+        return Opened(fold(base, new), recent)
+    view = await _passed(log, chat, base, new, await log.storage.borders(chat))
+    await keep_view(log, chat, view)
     return Opened(view, recent)
 
 
@@ -90,15 +92,19 @@ async def _far(log: Log, chat: str, base: View, last: int) -> Opened:
     view = base
     page: list[Entry] = []
     async for page in log.pages(chat, base.seq + 1, last):
-        entries = page
-        for border in borders[bisect_left(borders, page[0].seq) : bisect_left(borders, page[-1].seq + 1)]:
-            upto = border - entries[0].seq + 1
-            view, entries = fold(view, entries[:upto]), entries[upto:]
-            await keep_view(log, chat, view)
-        view = fold(view, entries)
+        view = await _passed(log, chat, view, page, borders)
     if view.seq - base.seq >= KEEP and view.head == await log.head(chat):
         await keep_view(log, chat, view)
     return Opened(view, page)
+
+
+async def _passed(log: Log, chat: str, view: View, entries: list[Entry], borders: Sequence[int]) -> View:
+    """The view after these entries; a snapshot is kept at every border on the way."""
+    for border in borders[bisect_left(borders, view.seq + 1) : bisect_left(borders, entries[-1].seq + 1)]:
+        upto = border - entries[0].seq + 1
+        view, entries = fold(view, entries[:upto]), entries[upto:]
+        await keep_view(log, chat, view)
+    return fold(view, entries)
 
 
 async def keep_view(log: Log, chat: str, view: View) -> None:

@@ -27,10 +27,8 @@ from eventlog import (
     ContextSwitched,
     Entry,
     MessageAdded,
-    Redacted,
     Rewound,
 )
-from eventlog.events import PLACEHOLDER
 from projections.columns import Rows, Seqs
 from projections.fold import projection
 from projections.spans import Spans, common, extended, minus, path, spans
@@ -137,8 +135,6 @@ def contexts(state: Contexts, entry: Entry) -> Contexts:
         said = state.said.append(entry.seq)
         answers = state.answers.append(entry.seq) if event.role == "assistant" else state.answers
         return Contexts(state.began, state.active, state.since, state.shelf, state.controls, said, answers)
-    if type(event) is Redacted:
-        return _redacted(state, set(event.seqs))
     control = _control(state, entry)
     if control is None:
         return state
@@ -301,16 +297,3 @@ def _resumed(state: Contexts, to: int, seq: int) -> Contexts:
     """As after entry ``to``, going on with entry ``seq``."""
     active = msgspec.structs.replace(state.active, spans=extended(state.active.spans, state.since, to))
     return msgspec.structs.replace(state, active=active, since=seq)
-
-
-def _redacted(state: Contexts, seqs: set[int]) -> Contexts:
-    """Titles and reasons of erased entries are erased here, too: as if they had been folded from what is left."""
-    if not any(control.seq in seqs and (control.title or control.reason) for control in state.controls):
-        return state
-    controls: Rows[Control] = Rows()
-    for control in state.controls:
-        if control.seq in seqs:
-            title, reason = PLACEHOLDER if control.title else "", PLACEHOLDER if control.reason else ""
-            control = msgspec.structs.replace(control, title=title, reason=reason)  # noqa: PLW2901
-        controls = controls.append(control)
-    return _at(msgspec.structs.replace(state, controls=controls), 1 << 62)

@@ -2,8 +2,7 @@
 
 import msgspec
 
-from eventlog import ChatStarted, CheckpointSet, Entry, Forked, MessageAdded, Redacted
-from eventlog.events import PLACEHOLDER
+from eventlog import ChatStarted, CheckpointSet, Entry, Forked, MessageAdded
 from projections.fold import projection
 from projections.text import one_line, text_of
 
@@ -21,16 +20,15 @@ class Outline(msgspec.Struct, frozen=True):
     active: int = 0  # when anything was last recorded
     role: str = ""  # who spoke last
     preview: str = ""  # the beginning of what was said last
-    titled: int = 0  # the seq the title is from; negative if it was given as such
-    latest: int = 0  # the seq the preview is from
+    titled: bool = False  # the title was given as such
 
 
 @projection(Outline, version=1)
 def outline(state: Outline, entry: Entry) -> Outline:
     state = msgspec.structs.replace(state, created=state.created or entry.ts, active=entry.ts)
     match entry.event:
-        case ChatStarted(title=title) if title and state.titled >= 0:
-            return msgspec.structs.replace(state, title=one_line(title, _TITLE), titled=-entry.seq)
+        case ChatStarted(title=title) if title and not state.titled:
+            return msgspec.structs.replace(state, title=one_line(title, _TITLE), titled=True)
         case MessageAdded(role="user" | "assistant" as role, origin="exec", parts=parts):
             said = one_line(text_of(parts), _PREVIEW)
             state = msgspec.structs.replace(
@@ -39,15 +37,8 @@ def outline(state: Outline, entry: Entry) -> Outline:
                 turns=state.turns + (role == "user"),
                 role=role,
                 preview=said,
-                latest=entry.seq,
+                title=state.title or (one_line(said, _TITLE) if role == "user" else ""),
             )
-            if role == "user" and not state.titled:
-                return msgspec.structs.replace(state, title=one_line(said, _TITLE), titled=entry.seq)
-        case Redacted(seqs=seqs):
-            if abs(state.titled) in seqs:
-                state = msgspec.structs.replace(state, title=PLACEHOLDER)
-            if state.latest in seqs:
-                state = msgspec.structs.replace(state, preview=PLACEHOLDER)
     return state
 
 
