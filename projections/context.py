@@ -120,6 +120,11 @@ def window(state: Contexts, head: int, id: str | None = None) -> Window:  # noqa
     return Window(visible, tops)
 
 
+_CONTROLS = frozenset(
+    (ChatStarted, ContextOpened, ContextSwitched, ContextCleared, Compacted, CompactionReverted, Rewound)
+)
+
+
 # --- the fold --------------------------------------------------------------------------------------------
 
 
@@ -135,7 +140,7 @@ def contexts(state: Contexts, entry: Entry) -> Contexts:
         said = state.said.append(entry.seq)
         answers = state.answers.append(entry.seq) if event.role == "assistant" else state.answers
         return Contexts(state.began, state.active, state.since, state.shelf, state.controls, said, answers)
-    control = _control(state, entry)
+    control = _control(state, entry) if type(event) in _CONTROLS else None
     if control is None:
         return state
     state = msgspec.structs.replace(state, controls=state.controls.append(control))

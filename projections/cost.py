@@ -43,7 +43,7 @@ class Usage(msgspec.Struct, frozen=True):
         return self.total.tokens
 
 
-@projection(Usage, version=1)
+@projection(Usage, version=1, on=(ModelCalled, ModelReturned))
 def usage(state: Usage, entry: Entry) -> Usage:
     event = entry.event
     if type(event) is ModelCalled:

@@ -65,7 +65,7 @@ def digests(entries: Iterable[Entry], window: int = WINDOW) -> list[Execution]:
 class _Run:
     def __init__(self, told: Execution) -> None:
         self.told = told
-        self.uses: dict[str, ToolUse] = {}
+        self.uses: dict[str, list[ToolUse]] = {}  # without a result yet, by the id of the call
         self.sends: dict[str, str] = {}
         self.sent = False
 
@@ -74,13 +74,14 @@ class _Run:
         match entry.event:
             case MessageAdded(role="user", origin="exec", parts=parts) if not told.user_preview:
                 told.user_preview = clipped(text_of(parts), _PREVIEW)
-            case MessageAdded(role="assistant", parts=parts) if not self.sent:
+            case MessageAdded(role="assistant", origin="exec", parts=parts) if not self.sent:
                 told.output_preview = clipped(text_of(parts), _PREVIEW) or told.output_preview
             case ToolCalled(call=call, name=name):
-                use = self.uses[call] = ToolUse(name)
+                use = ToolUse(name)
+                self.uses.setdefault(call, []).append(use)
                 told.tool_calls.append(use)
-            case ToolReturned(call=call, failed=failed, parts=parts) if call in self.uses:
-                use = self.uses.pop(call)
+            case ToolReturned(call=call, failed=failed, parts=parts) if self.uses.get(call):
+                use = self.uses[call].pop(0)
                 use.success, use.error = not failed, clipped(text_of(parts), _ERROR) if failed else ""
             case SendRequested(send=send, parts=parts):
                 self.sends[send] = clipped(text_of(parts), _PREVIEW)

@@ -5,6 +5,7 @@ other way in which state changes. So the same entries always give equal views, h
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -19,9 +20,12 @@ S = TypeVar("S")
 class Projection(Generic[S]):
     """Made by ``@projection``: the function, where its state begins, and how that goes into a snapshot."""
 
-    def __init__(self, step: Callable[[S, Entry], S], state: type[S], version: int) -> None:
+    def __init__(
+        self, step: Callable[[S, Entry], S], state: type[S], version: int, on: Iterable[type] = ()
+    ) -> None:
         self.step = step
         self.start = state
+        self.on = frozenset(on)
         self.name = f"{step.__module__}.{step.__qualname__}"
         self.version = version
         self.__doc__ = step.__doc__
@@ -55,16 +59,19 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _ODD = b"\xc1"  # a byte that no msgpack value starts with
 
 
-def projection(state: type[S], *, version: int = 1) -> Callable[[Callable[[S, Entry], S]], Projection[S]]:
+def projection(
+    state: type[S], *, version: int = 1, on: Iterable[type] = ()
+) -> Callable[[Callable[[S, Entry], S]], Projection[S]]:
     """``@projection(State, version=1) def name(state, entry) -> State``
 
     ``State()`` is where it begins: a frozen msgspec Struct with defaults, or anything msgspec encodes and decodes
     exactly. The function returns the state it was given or a new one, and looks at nothing but its arguments.
-    Raise ``version`` whenever it computes something else than before: older snapshots are then not used.
+    Raise ``version`` whenever it computes something else than before: older snapshots are then not used. ``on``: the
+    types of events it looks at, if it does not care for the others; they then cost it nothing.
     """
 
     def make(step: Callable[[S, Entry], S]) -> Projection[S]:
-        return Projection(step, state, version)
+        return Projection(step, state, version, on)
 
     return make
 
@@ -111,16 +118,31 @@ def start(projections: Iterable[Projection[Any]]) -> View:
 
 def fold(view: View, entries: Iterable[Entry]) -> View:
     """The view after these entries, which follow it: seq by seq, and each with its predecessor's sum."""
-    steps = [(index, p.step) for index, p in enumerate(view.projections)]
+    steps = _steps(view.projections)
     states = list(view.states)
     entry, seq, link = view.entry, view.seq, view.head.sum
     for entry in entries:
         if entry.seq != seq + 1 or entry.prev != link:
             raise OutOfOrder(f"entry {entry.seq} does not follow entry {seq} of this history")
         seq, link = entry.seq, entry.was or entry.sum
-        for index, step in steps:
+        for index, step in steps[type(entry.event)]:
             states[index] = step(states[index], entry)
     return View(view.projections, tuple(states), Head(seq, link), entry)
+
+
+class _Steps(dict[type, list[tuple[int, Callable[[Any, Entry], Any]]]]):
+    """By the type of an event, the projections that look at it; made when the first of its type is met."""
+
+    def __init__(self, projections: tuple[Projection[Any], ...]) -> None:
+        self._projections = projections
+
+    def __missing__(self, kind: type) -> list[tuple[int, Callable[[Any, Entry], Any]]]:
+        chosen = [(i, p.step) for i, p in enumerate(self._projections) if not p.on or kind in p.on]
+        self[kind] = chosen
+        return chosen
+
+
+_steps = lru_cache(maxsize=32)(_Steps)
 
 
 class OutOfOrder(ValueError):

@@ -25,21 +25,17 @@ class Outline(msgspec.Struct, frozen=True):
 
 @projection(Outline, version=1)
 def outline(state: Outline, entry: Entry) -> Outline:
-    state = msgspec.structs.replace(state, created=state.created or entry.ts, active=entry.ts)
+    title, messages, turns, created, _, role, preview, titled = msgspec.structs.astuple(state)
     match entry.event:
-        case ChatStarted(title=title) if title and not state.titled:
-            return msgspec.structs.replace(state, title=one_line(title, _TITLE), titled=True)
-        case MessageAdded(role="user" | "assistant" as role, origin="exec", parts=parts):
-            said = one_line(text_of(parts), _PREVIEW)
-            state = msgspec.structs.replace(
-                state,
-                messages=state.messages + 1,
-                turns=state.turns + (role == "user"),
-                role=role,
-                preview=said,
-                title=state.title or (one_line(said, _TITLE) if role == "user" else ""),
-            )
-    return state
+        case ChatStarted(title=given) if given and not titled:
+            title, titled = one_line(given, _TITLE), True
+        case MessageAdded(role="user" | "assistant" as speaker, origin="exec", parts=parts):
+            role, preview = speaker, one_line(text_of(parts), _PREVIEW)
+            messages += 1
+            if role == "user":
+                turns += 1
+                title = title or one_line(preview, _TITLE)
+    return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled)
 
 
 class Fork(msgspec.Struct, frozen=True):
@@ -60,7 +56,7 @@ class Lineage(msgspec.Struct, frozen=True):
         return self.forks[-1] if self.forks else None
 
 
-@projection(Lineage, version=1)
+@projection(Lineage, version=1, on=(ChatStarted, Forked, CheckpointSet))
 def lineage(state: Lineage, entry: Entry) -> Lineage:
     match entry.event:
         case ChatStarted(key=key) if key and not state.key:

@@ -46,6 +46,8 @@ RECALLED = (
 )
 LATE = "Late result of {name}, which had been answered as interrupted:\n"
 
+_MOST_CALLS = 128  # in one message: what OpenAI takes
+
 Kind: TypeAlias = Literal["said", "summary", "recalled", "injected", "late"]
 
 
@@ -130,7 +132,7 @@ class _Block:
         self.calls: list[Call] = []
         self.results: dict[int, Result] = {}  # by the seq of the call
         self.held: list[Message] = []  # what arrived in between
-        self.unanswered: dict[str, str] = {}  # calls answered as interrupted: id -> name
+        self.unanswered: dict[str, list[str]] = {}  # the names of calls answered as interrupted, by id
         self.injected: set[str] = set()
 
     @property
@@ -185,25 +187,28 @@ class _Block:
                 return
         # Otherwise it is the second result of a call, which says nothing new, or that of a call which is not in this
         # window; or it comes too late.
-        name = self.unanswered.pop(event.call, None)
-        if name is not None:
-            label = Text(LATE.format(name=name))
+        if names := self.unanswered.get(event.call):
+            label = Text(LATE.format(name=names.pop(0)))
             self.add(Message("user", (seq,), (label, *event.parts), kind="late"))
 
     def close(self) -> None:
         """What is open is said as it stands; nothing that comes later changes it."""
-        if self.calls:
-            results = tuple(self.results.get(call.seq, Result(call.seq, call.name)) for call in self.calls)
-            self.unanswered |= {
-                call.id: call.name for call, result in zip(self.calls, results, strict=True) if not result.seq
-            }
-            calls = tuple(self.calls)
+        lead = self.lead
+        for first in range(0, len(self.calls), _MOST_CALLS):
+            calls = tuple(self.calls[first : first + _MOST_CALLS])
             seqs = tuple(call.seq for call in calls)
-            before, parts = (self.lead.seqs, self.lead.parts) if self.lead else ((), ())
+            before, parts = (lead.seqs, lead.parts) if lead else ((), ())
             self.done.append(Message("assistant", (*before, *seqs), parts, calls))
-            answered = tuple(sorted(result.seq for result in results if result.seq))
-            self.done.append(Message("tool", answered, results=results))
-        elif self.lead:
-            self.done.append(self.lead)
+            self.done.append(self.answers(calls))
+            lead = None
+        if lead:
+            self.done.append(lead)
         self.done += self.held
         self.lead, self.calls, self.results, self.held = None, [], {}, []
+
+    def answers(self, calls: tuple[Call, ...]) -> Message:
+        results = tuple(self.results.get(call.seq, Result(call.seq, call.name)) for call in calls)
+        for call, result in zip(calls, results, strict=True):
+            if not result.seq:
+                self.unanswered.setdefault(call.id, []).append(call.name)
+        return Message("tool", tuple(sorted(result.seq for result in results if result.seq)), results=results)

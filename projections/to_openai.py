@@ -1,6 +1,7 @@
 """The prompt as OpenAI takes it: ``messages`` of Chat Completions, ``input`` of Responses."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from eventlog import File, Part, Reasoning, Text
@@ -13,12 +14,15 @@ from projections.wire import (
     described,
     is_web,
     json_text,
+    pdf_name,
+    told,
     tool_name,
     words,
 )
 
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_ID = re.compile(r"rs[a-zA-Z0-9_-]{0,62}")  # of reasoning; any other is refused
 _NOTHING = "(no output)"
 
 Shape = dict[str, Any]
@@ -36,7 +40,7 @@ def openai_chat(messages: Sequence[Message]) -> list[Shape]:
 def _chat(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
     match message.role:
         case "user":
-            content = [part for part in map(_chat_part, message.parts) if part]
+            content = [part for part in map(_chat_part, told(message)) if part]
             if content:
                 yield {"role": "user", "content": _simple(content)}
         case "assistant":
@@ -82,8 +86,7 @@ def _chat_part(part: Part) -> Shape | None:
             sound = {"data": data_url(part).partition(",")[2], "format": _AUDIO[media]}
             return {"type": "input_audio", "input_audio": sound}
         case File(media_type="application/pdf") if part.data:
-            file = {"filename": clean(part.name) or "file.pdf", "file_data": data_url(part)}
-            return {"type": "file", "file": file}
+            return {"type": "file", "file": {"filename": pdf_name(part), "file_data": data_url(part)}}
         case File():
             return {"type": "text", "text": described(part)}
     return None
@@ -97,13 +100,14 @@ def openai_responses(
 ) -> list[Shape]:
     """Reasoning goes back to the ``model`` of the ``provider`` it came from, and to no other."""
     ids = call_ids(messages, 64)
-    return [item for message in messages for item in _items(message, ids, provider, model)]
+    items = (item for message in messages for item in _items(message, ids, provider, model))
+    return list(_without_repeats(items))
 
 
 def _items(message: Message, ids: dict[int, str], provider: str, model: str) -> Iterator[Shape]:
     match message.role:
         case "user":
-            content = [part for part in map(_input_part, message.parts) if part]
+            content = [part for part in map(_input_part, told(message)) if part]
             if content:
                 yield {"type": "message", "role": "user", "content": content}
         case "assistant":
@@ -120,7 +124,8 @@ def _output_items(message: Message, ids: dict[int, str], provider: str, model: s
     items: list[Shape] = []
     for part in message.parts:
         if isinstance(part, Reasoning):
-            if part.id and part.signature and (part.provider, part.model) == (provider, model):
+            whose = part.provider, part.model
+            if _ID.fullmatch(part.id) and part.signature and whose == (provider, model):
                 items.append(_reasoning(part))
         elif text := words((part,)):
             items.append({"type": "message", "role": "assistant", "content": text})
@@ -133,11 +138,22 @@ def _output_items(message: Message, ids: dict[int, str], provider: str, model: s
     yield from items
 
 
+def _without_repeats(items: Iterable[Shape]) -> Iterator[Shape]:
+    """Reasoning that comes twice is refused."""
+    seen: set[str] = set()
+    for item in items:
+        if item["type"] == "reasoning":
+            if item["id"] in seen:
+                continue
+            seen.add(item["id"])
+        yield item
+
+
 def _reasoning(part: Reasoning) -> Shape:
     summary = [{"type": "summary_text", "text": clean(part.text)}] if part.text.strip() else []
     return {
         "type": "reasoning",
-        "id": clean(part.id),
+        "id": part.id,
         "summary": summary,
         "encrypted_content": clean(part.signature),
     }
@@ -151,11 +167,7 @@ def _input_part(part: Part) -> Shape | None:
             url = data_url(part) if part.data else part.url
             return {"type": "input_image", "image_url": url, "detail": "auto"}
         case File(media_type="application/pdf") if part.data:
-            return {
-                "type": "input_file",
-                "filename": clean(part.name) or "file.pdf",
-                "file_data": data_url(part),
-            }
+            return {"type": "input_file", "filename": pdf_name(part), "file_data": data_url(part)}
         case File(media_type="application/pdf") if is_web(part.url):
             return {"type": "input_file", "file_url": part.url}
         case File():

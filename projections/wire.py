@@ -4,6 +4,7 @@ import base64
 import math
 import re
 from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from projections.prompt import Message
 
 _SAFE = re.compile(r"[a-zA-Z0-9_-]+")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
+_WEB = re.compile(r"https?://(?![/?#])[!-~]+")  # what begins with a host, of visible ASCII characters
 
 
 def clean(text: str) -> str:
@@ -71,11 +73,19 @@ def call_ids(messages: Iterable[Message], most: int) -> dict[int, str]:
     for message in messages:
         for call in message.calls:
             id = call.id if _SAFE.fullmatch(call.id) and len(call.id) <= most else f"call_{call.seq}"  # noqa: A001
+            others = (f"call_{call.seq}_{number}" for number in count(2))
             while id in taken:
-                id = f"call_{call.seq}_{len(id)}"  # noqa: A001
+                id = next(others)  # noqa: A001
             taken.add(id)
             ids[call.seq] = id
     return ids
+
+
+def told(message: Message) -> tuple[Part, ...]:
+    """The parts of a user's message. Data goes with a result only, also if that is late: then as text."""
+    if message.kind != "late":
+        return message.parts
+    return tuple(Text(json_text(part.data)) if isinstance(part, Data) else part for part in message.parts)
 
 
 def words(parts: Iterable[Part], *, data: bool = False) -> str:
@@ -104,4 +114,10 @@ def data_url(file: File) -> str:
 
 def is_web(url: str) -> bool:
     """An address a provider may fetch; never a path on this machine."""
-    return url.startswith(("https://", "http://")) and url.isascii() and url.isprintable() and " " not in url
+    return _WEB.fullmatch(url) is not None
+
+
+def pdf_name(file: File) -> str:
+    """The name of a PDF, which OpenAI wants to end as one."""
+    name = clean(file.name).strip()
+    return name if name.lower().endswith(".pdf") and len(name) > len(".pdf") else f"{name or 'file'}.pdf"

@@ -40,7 +40,7 @@ class Calls(msgspec.Struct, frozen=True):
     open: tuple[OpenCall, ...] = ()  # asked and not answered, in the order they were asked
 
 
-@projection(Calls, version=1)
+@projection(Calls, version=1, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded, Rewound))
 def calls(state: Calls, entry: Entry) -> Calls:
     event = entry.event
     if type(event) is ToolCalled:
@@ -82,7 +82,7 @@ class Skills(msgspec.Struct, frozen=True):
     changes: Rows[SkillChange] = Rows()
 
 
-@projection(Skills, version=1)
+@projection(Skills, version=1, on=(SkillActivated, SkillDeactivated, Rewound))
 def skills(state: Skills, entry: Entry) -> Skills:
     match entry.event:
         case SkillActivated(name=name, fingerprint=fingerprint):
@@ -117,25 +117,36 @@ def _active(changes: Rows[SkillChange]) -> dict[str, Skill]:
 
 class Executions(msgspec.Struct, frozen=True):
     started: Seqs = Seqs()
+    asked: Seqs = Seqs()  # the questions that came last before a run
+    question: int = 0  # the newest one
     outcomes: dict[str, int] = {}  # how many runs ended how
     running: dict[str, int] = {}  # run -> where it started; those that never end are forgotten, oldest first
 
     def since(self, window: int = WINDOW) -> int:
         """The seq from which on to read for the last ``window`` runs, what was asked before the first included."""
-        before = len(self.started) - window - 1
-        return self.started[before] + 1 if before >= 0 else 1
+        kept = min(window, len(self.started))
+        if kept < 1:
+            return 1
+        first = self.started[len(self.started) - kept]
+        asked = self.asked.upto(first)
+        return self.asked[asked - 1] if asked else first
 
 
-@projection(Executions, version=1)
+@projection(Executions, version=1, on=(RunStarted, RunFinished))
 def executions(state: Executions, entry: Entry) -> Executions:
     match entry.event:
+        case MessageAdded(role="user", origin="exec"):
+            return msgspec.structs.replace(state, question=entry.seq)
         case RunStarted():
             running = {**state.running, entry.run or "": entry.seq}
             if len(running) > _RUNNING:
                 del running[next(iter(running))]
-            return Executions(state.started.append(entry.seq), state.outcomes, running)
+            asked = state.asked
+            if state.question > asked.last:
+                asked = asked.append(state.question)
+            return Executions(state.started.append(entry.seq), asked, state.question, state.outcomes, running)
         case RunFinished(outcome=outcome):
             outcomes = {**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1}
             running = {run: seq for run, seq in state.running.items() if run != (entry.run or "")}
-            return Executions(state.started, outcomes, running)
+            return msgspec.structs.replace(state, outcomes=outcomes, running=running)
     return state
