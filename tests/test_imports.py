@@ -40,8 +40,17 @@ def test_the_import_of_a_layer_above_would_be_noticed(tmp_path: Path) -> None:
     assert list(imported(module)) == ["replay.cli", "agent.store"]
 
 
-def test_importing_eventlog_imports_nothing_slow() -> None:
-    program = f"import sys, eventlog; print(*sorted({SLOW!r} & set(sys.modules)))"
+WAITING = {"asyncio", "datetime.datetime", "os", "pathlib", "random", "sqlite3", "threading", "time", "uuid"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "projections").glob("*.py")), ids=lambda path: path.name)
+def test_a_projection_has_no_means_of_waiting_asking_the_clock_or_guessing(path: Path) -> None:
+    assert not WAITING & set(imported(path))
+
+
+@pytest.mark.parametrize("package", LAYERS[:3])
+def test_importing_a_package_imports_nothing_slow(package: str) -> None:
+    program = f"import sys, {package}; print(*sorted({SLOW!r} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
