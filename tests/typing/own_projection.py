@@ -27,4 +27,4 @@ def reads(view: View, entries: list[Entry]) -> None:
     assert_type(view[usage], Usage)
     assert_type(fold(start((*STANDARD, files)), entries).then(entries[0]), View)
     assert_type(files(Files(), entries[0]), Files)
-    view[files].written  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    _ = view[files].written  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
