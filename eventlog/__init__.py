@@ -41,5 +41,6 @@ from eventlog.files import FileStorage as FileStorage
 from eventlog.log import Log as Log
 from eventlog.memory import MemoryStorage as MemoryStorage
 from eventlog.scan import scan as scan
+from eventlog.search import Hit as Hit
 from eventlog.storage import Durability as Durability
 from eventlog.storage import Storage as Storage

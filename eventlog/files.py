@@ -5,6 +5,7 @@ Appends go through ``lanes`` to each chat's ``writer``. Reading takes no lock an
 
 import asyncio
 import os
+import threading
 import weakref
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -15,15 +16,18 @@ from eventlog.clock import Clock, now
 from eventlog.disk import Disk
 from eventlog.errors import ChatDeleted, ChatfoldError, ForkedProcess, NoSuchChat, ReadOnly
 from eventlog.events import Entry, Head
-from eventlog.folder import Folder
+from eventlog.folder import BIG_PAGE, Folder
 from eventlog.forking import fork_chat
 from eventlog.lanes import OPEN_CHATS, Lanes
 from eventlog.layout import CHATS, chat_path, make_root, move_out, read_key, sweep
-from eventlog.line import Draft, link_of
+from eventlog.line import Draft, decode, decode_all, link_of
 from eventlog.lock import locked
 from eventlog.names import chat_key, is_hashed
 from eventlog.numbering import Append
+from eventlog.offsets import CACHE
 from eventlog.redaction import finish_redactions, redact_chats
+from eventlog.search import SEARCH, Hit, SearchIndex
+from eventlog.searching import search
 from eventlog.segment import PAGE, SEGMENT_BYTES
 from eventlog.snapshots import keep_snapshot, snapshots
 from eventlog.storage import Durability
@@ -61,6 +65,8 @@ class FileStorage:
         self._lanes = Lanes(self._open_writer, self._wake)
         self._readers: dict[str, Folder] = {}
         self._watches: dict[str, Watch] = {}
+        self._indexes: dict[str, tuple[Folder, SearchIndex]] = {}
+        self._searching = threading.Lock()
         self._prepared = self._closed = False
         _storages.add(self)
 
@@ -183,6 +189,40 @@ class FileStorage:
             if key is not None:
                 yield key
 
+    # --- searching ---------------------------------------------------------------------------------------
+
+    async def search(
+        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
+    ) -> list[Hit]:
+        self._check_process()
+        return await asyncio.to_thread(self._search, chat, query, limit, without)
+
+    def _search(self, chat: str, query: str, limit: int, without: Sequence[tuple[int, int]]) -> list[Hit]:
+        with self._searching:  # an index serves one thread at a time
+            folder, index = self._index(chat)
+
+            def pages(first: int) -> Iterator[list[Entry]]:
+                for page in folder.pages(first, size=BIG_PAGE):
+                    yield list(decode_all(page, folder.whole))
+
+            def read(seq: int) -> Entry | None:
+                return decode(folder.whole(folder.line(seq))) if folder.link(seq) else None
+
+            try:
+                return search(index, folder.link, pages, read, query, limit, without)
+            except NoSuchChat:
+                return []
+
+    def _index(self, chat: str) -> tuple[Folder, SearchIndex]:
+        """A folder of its own: catching up with a long chat must not hold up those who read it."""
+        if chat not in self._indexes:
+            while len(self._indexes) >= OPEN_CHATS:
+                self._indexes.pop(next(iter(self._indexes)))[1].close()
+            folder = Folder(chat_path(self._root, chat), chat, self._disk, may_write=not self._read_only)
+            path = folder.path / CACHE / SEARCH
+            self._indexes[chat] = folder, SearchIndex(path, disk=self._disk, may_write=not self._read_only)
+        return self._indexes[chat]
+
     # --- snapshots ---------------------------------------------------------------------------------------
 
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
@@ -240,6 +280,7 @@ class FileStorage:
 
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
+        self._indexes.pop(chat, None)
         self._lanes.forget(chat)
 
     def _writable(self, chat: str) -> Folder:
@@ -259,6 +300,8 @@ class FileStorage:
             return
         await self._close_watches(idle=False)
         self._closed = True
+        for _, index in self._indexes.values():
+            index.close()
         await self._lanes.close()
 
     def close_files(self) -> None:

@@ -18,6 +18,7 @@ from eventlog.layout import add_segment, chat_path, move_in, new_folder
 from eventlog.line import Draft, build, header, link_of
 from eventlog.lookups import LOOKUPS
 from eventlog.offsets import CACHE
+from eventlog.search import SEARCH, share_search
 from eventlog.segment import segment_name
 from eventlog.snapshots import share_snapshots
 
@@ -94,6 +95,7 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
             with suppress(FileNotFoundError):
                 disk.link(old / CACHE / name, new / CACHE / name)
         share_snapshots(disk, old, new, at)
+        share_search(disk, old / CACHE / SEARCH, new / CACHE / SEARCH, at)
         disk.make_folder(new / LOOKUPS)
         for name in disk.names(old / LOOKUPS):
             if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:

@@ -1,12 +1,13 @@
 """Log: typed events on a storage. What was appended is what is read."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Self
 
 from eventlog.errors import ChatDeleted
 from eventlog.events import Entry, Event, Forked, Head, Redacted
 from eventlog.line import decode, draft
 from eventlog.numbering import Append
+from eventlog.search import Hit
 from eventlog.storage import Durability, Storage
 
 
@@ -86,6 +87,15 @@ class Log:
                 after, link = entry.seq, entry.link
                 yield entry
             await self.storage.grown(chat, after)
+
+    async def search(
+        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
+    ) -> list[Hit]:
+        """The entries that hold all words of the query, best first; none of the spans ``without``.
+
+        Whatever was ever said is found, unless it was erased; see ``search`` for what a word is.
+        """
+        return await self.storage.search(chat, query, limit=limit, without=without)
 
     def chats(self) -> AsyncIterator[str]:
         return self.storage.chats()

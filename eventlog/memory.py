@@ -7,10 +7,12 @@ from typing import Self
 from eventlog.clock import Clock, now
 from eventlog.errors import ChatExists, Conflict, NoSuchChat
 from eventlog.events import Entry, Head
-from eventlog.line import Draft, link_of, references, resolve
+from eventlog.line import Draft, decode, link_of, references, resolve
 from eventlog.lookups import fingerprints_of
 from eventlog.names import folder_name
 from eventlog.numbering import Append, number
+from eventlog.search import Hit, SearchIndex
+from eventlog.searching import search
 from eventlog.storage import Durability
 from eventlog.tombstones import View, erasure, tombstone
 
@@ -27,6 +29,7 @@ class _Chat:
         self.blobs: dict[str, bytes] = {}
         self.seqs: dict[int, list[int]] = {}
         self.changed = asyncio.Event()
+        self.index = SearchIndex(None)
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
 
     @property
@@ -68,6 +71,7 @@ class _Chat:
             for fingerprint in fingerprints_of(line):
                 self.seqs.setdefault(fingerprint, []).append(seq)
         self.kept = {}
+        self.index.clear()
         needed = set[str]().union(*(references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
 
@@ -165,6 +169,22 @@ class MemoryStorage:
     async def delete(self, chat: str) -> None:
         self._known(chat).wake()
         del self._chats[chat]
+
+    async def search(
+        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
+    ) -> list[Hit]:
+        found = self._chats.get(chat) or _Chat()
+
+        def link(seq: int) -> str | None:
+            return link_of(found.lines[seq - 1]).decode() if seq <= len(found.lines) else None
+
+        def pages(first: int) -> Iterable[list[Entry]]:
+            return [[decode(found.whole(line)) for line in found.lines[first - 1 :]]]
+
+        def read(seq: int) -> Entry:
+            return decode(found.whole(found.line(seq)))
+
+        return search(found.index, link, pages, read, query, limit, without)
 
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
         found = self._chats.get(chat)

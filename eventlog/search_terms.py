@@ -10,7 +10,7 @@ import re
 import string
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, AnyStr
 from unicodedata import combining, normalize
 
 import msgspec
@@ -168,11 +168,14 @@ def parse(query: str) -> Query:
     """Raises ValueError if there is nothing in it to look for."""
     literals = list(dict.fromkeys(_literals(normal(query))))[:MAX_WORDS]
     words, runs = _terms_of(" ".join(literals))
-    # Any of the terms narrow the search; the literals decide.
-    words, runs = list(dict.fromkeys(words))[:MAX_WORDS], list(dict.fromkeys(runs))[:MAX_WORDS]
     if not words and not runs:
         raise ValueError("nothing to search for: give a letter, a digit or a symbol that is not punctuation")
-    return Query(tuple(literals), tuple(words), tuple(runs))
+    return Query(tuple(literals), _longest(words), _longest(runs))
+
+
+def _longest(some: list[AnyStr]) -> tuple[AnyStr, ...]:
+    """Terms only narrow the search, the literals decide. Long ones are rare, and spare us looking for the others."""
+    return tuple(sorted(dict.fromkeys(some), key=len, reverse=True)[:MAX_WORDS])
 
 
 def _literals(query: str) -> Iterator[str]:

@@ -34,7 +34,13 @@ class _Title(msgspec.Struct):
 
 def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, *, border: bool) -> None:
     """``border``: the head is the end of a full segment, and the snapshot stays."""
-    title = {"snapshot": 1, "seq": head.seq, "of": head.sum, "bytes": len(data), "xxh3": xxh3_128_hexdigest(data)}
+    title = {
+        "snapshot": 1,
+        "seq": head.seq,
+        "of": head.sum,
+        "bytes": len(data),
+        "xxh3": xxh3_128_hexdigest(data),
+    }
     name = f"{head.seq:016d}.snapshot" if border else _NEWEST
     with suppress(OSError):  # a cache that cannot be written is not needed
         ensure_cache(disk, folder)

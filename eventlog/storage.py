@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 from eventlog.events import Entry, Head
 from eventlog.line import Draft
 from eventlog.numbering import Append
+from eventlog.search import Hit
 
 Durability: TypeAlias = Literal["full", "normal", "off"]
 """full: on the medium before ``append`` returns. normal: within 250 ms. off: when the system likes.
@@ -46,6 +47,11 @@ class Storage(Protocol):
         """Erases the payloads, also where they are referred to or were forked: what was erased, by chat."""
 
     async def delete(self, chat: str) -> None: ...
+
+    async def search(
+        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
+    ) -> list[Hit]:
+        """The entries that hold all words of the query, best first; none of the spans ``without``."""
 
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
         """Keeps bytes made from the entries up to ``head``, as a cache: they may be gone the next moment."""

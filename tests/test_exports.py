@@ -15,7 +15,7 @@ VOCABULARY = """
 
 NAMES = """
     ChatDeleted ChatExists ChatfoldError Conflict CorruptLog Disk DiskFull Durability DurabilityUnknown FileStorage
-    ForkedProcess IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat Problem ReadOnly Report
+    ForkedProcess Hit IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat Problem ReadOnly Report
     Storage check repair salvage scan
 """
 
