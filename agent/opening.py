@@ -112,6 +112,14 @@ async def keep_view(log: Log, chat: str, view: View) -> None:
     await log.storage.keep(chat, view.head, dump(view))
 
 
+async def keep_up(log: Log, chat: str, base: View, upto: View) -> View:
+    """Snapshots at the borders between two views of a chat, and at the second."""
+    entries = [entry async for entry in log.read(chat, base.seq + 1, upto.seq)]
+    view = await _passed(log, chat, base, entries, await log.storage.borders(chat))
+    await keep_view(log, chat, view)
+    return view
+
+
 async def window_entries(log: Log, chat: str, opened: Opened) -> list[Entry]:
     """What the model sees of the active context, and the summaries in it: the entries that ``messages`` needs."""
     wanted = window(opened.view[contexts], opened.view.seq).entries

@@ -50,6 +50,7 @@ from projections.fold import projection as projection
 from projections.fold import start as start
 from projections.lifetime import Lifetime as Lifetime
 from projections.lifetime import lifetimes as lifetimes
+from projections.listing import Outline as Outline
 from projections.listing import lineage as lineage
 from projections.listing import outline as outline
 from projections.prompt import Message as Message

@@ -1,0 +1,273 @@
+"""Chat: one chat, to be written and read. Everything it shows is folded from its log; everything it does is an event.
+
+Other processes may write the same chat. Whatever a verb appends, what they wrote before it is folded first; a verb
+that decides something (which context, what to compact) decides it about the chat as it is at that very moment,
+and again if somebody else was quicker. A verb that refuses has left no trace.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Literal, Self, TypeAlias
+
+from agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, planned
+from agent.errors import NoSuchPoint
+from agent.moment import Moment
+from agent.opening import KEEP, Opened, keep_up, open_view
+from agent.says import Called, Content, assistant, user
+from agent.shelf import cleared, loaded, opened_anew, recalled
+from agent.summary import by_looking
+from eventlog import (
+    ChatDeleted,
+    CheckpointSet,
+    CompactionReverted,
+    Conflict,
+    Durability,
+    Entry,
+    Event,
+    Json,
+    Log,
+    Redacted,
+    Rewound,
+    SkillActivated,
+    SkillDeactivated,
+    ToolCalled,
+)
+from projections import OutOfOrder, View, contexts, estimate, fold, lineage
+from projections.tokens import Counter
+
+Point: TypeAlias = int | str | datetime
+"""A seq, the name of a checkpoint, or a time."""
+
+_KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
+
+
+class Chat(Moment):
+    def __init__(self, log: Log, key: str, opened: Opened) -> None:
+        super().__init__(log, key, opened)
+        self._kept = opened.view  # where the newest snapshot is, as far as we know
+        self._keeping: asyncio.Task[View] | None = None
+
+    # --- recording ---------------------------------------------------------------------------------------
+
+    async def record(
+        self,
+        *events: Event,
+        after: int | None = None,
+        id: str | None = None,  # noqa: A002 (the field's name on disk)
+        run: str | None = None,
+        durability: Durability | None = None,
+    ) -> list[Entry]:
+        """Appends the events as one: all of them, durable on return, or none.
+
+        ``after``: only if nothing came after this seq, else ``Conflict``. ``id``: said again, it is recorded once.
+        """
+        entries = await self.log.append(self.key, *events, after=after, id=id, run=run, durability=durability)
+        await self._take(entries)
+        return entries
+
+    async def user(
+        self, *content: Content, id: str | None = None, meta: Mapping[str, Json] | None = None  # noqa: A002
+    ) -> Entry:
+        """What the user said. ``id``: the platform's; a message that is delivered twice is recorded once."""
+        return (await self.record(user(*content, meta=meta), id=id))[0]
+
+    async def assistant(self, *content: Content, id: str | None = None, run: str | None = None) -> Entry:  # noqa: A002
+        return (await self.record(assistant(*content), id=id, run=run))[0]
+
+    async def tool_called(
+        self, name: str, args: Json = None, *, call: str | None = None, run: str | None = None
+    ) -> Called:
+        """Recorded before the tool runs. ``call``: the provider's id of the call, if there is one."""
+        call = call or f"call_{secrets.token_hex(12)}"
+        [entry] = await self.record(ToolCalled(call, name, args), run=run)
+        return Called(call, entry.seq)
+
+    async def activate_skill(self, name: str, text: str = "", *, fingerprint: str = "") -> Entry:
+        return (await self.record(SkillActivated(name, fingerprint, text)))[0]
+
+    async def deactivate_skill(self, name: str) -> Entry:
+        return (await self.record(SkillDeactivated(name)))[0]
+
+    # --- keeping up --------------------------------------------------------------------------------------
+
+    async def refresh(self) -> Self:
+        """Takes in what others have written since."""
+        head = await self.log.head(self.key)
+        if head.seq < self.seq:
+            raise ChatDeleted("the chat was deleted", chat=self.key, seq=self.seq)
+        if head != self.view.head:
+            await self._take(await self.log.last(self.key, head.seq - self.seq, head.seq))
+        return self
+
+    async def _take(self, entries: list[Entry]) -> None:
+        """Folds these entries, and before them what others wrote in between."""
+        new = [entry for entry in entries if entry.seq > self.seq]
+        if new and new[0].seq > self.seq + 1:
+            new[:0] = [entry async for entry in self.log.read(self.key, self.seq + 1, new[0].seq - 1)]
+        if any(isinstance(entry.event, Redacted) for entry in new):
+            await self._reopen()
+            return
+        try:
+            self.view = fold(self.view, new)
+        except OutOfOrder:
+            raise ChatDeleted(
+                "another chat of the same key took its place", chat=self.key, seq=self.seq
+            ) from None
+        self._recent = [*self._recent, *new][-_KNOWN:]
+        if self.seq - self._kept.seq >= KEEP and (self._keeping is None or self._keeping.done()):
+            self._keeping = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.view))
+            self._kept = self.view
+
+    async def _reopen(self) -> None:
+        """The history was changed: what was folded before may hold what was erased."""
+        opened = await open_view(self.log, self.key, projections=self.view.projections)
+        self.view, self._recent, self._kept = opened.view, opened.recent, opened.view
+
+    async def settle(self) -> None:
+        """Waits for what is still being done for later, such as a snapshot."""
+        if self._keeping is not None:
+            await self._keeping
+
+    async def decide(self, events: Callable[[View], Iterable[Event]]) -> list[Entry]:
+        """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
+        while True:
+            await self.refresh()
+            wanted = tuple(events(self.view))
+            if not wanted:
+                return []
+            try:
+                return await self.record(*wanted, after=self.seq)
+            except Conflict:
+                continue
+
+    # --- contexts ----------------------------------------------------------------------------------------
+
+    async def new_context(self, title: str = "", reason: str = "") -> str:
+        """Shelves this line of thought and begins another, with the question being asked; gives its id."""
+        new = f"ctx_{secrets.token_hex(8)}"
+        await self.decide(lambda view: opened_anew(view, new, title, reason))
+        return new
+
+    async def load_context(
+        self, query: str | None = None, *, context_id: str | None = None, reason: str = ""
+    ) -> str:
+        """Takes up an archived context again: the one of this id, or the one that fits the query best."""
+        await self.refresh()
+        if context_id is None:
+            context_id = await self.find_context(query or "")
+        chosen = context_id
+        await self.decide(lambda view: loaded(view, chosen, reason, chat=self.key))
+        return chosen
+
+    async def clear_context(self, reason: str = "") -> str:
+        """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
+        await self.decide(lambda view: cleared(view, reason))
+        return self[contexts].active.id
+
+    async def recall(self, context_id: str, mode: Literal["summary", "recent", "full"] = "summary") -> Entry:
+        """Shows the model an archived context for reference only. The active one stays."""
+        await self.refresh()
+        return (await self.record(recalled(context_id, mode, await self.shown(context_id))))[0]
+
+    # --- compaction --------------------------------------------------------------------------------------
+
+    async def compact(
+        self,
+        *,
+        policy: Policy = DEFAULT,
+        summarise: Summarise = by_looking,
+        trigger: str = "manual",
+        count: Counter = estimate,
+    ) -> Entry | None:
+        """Puts the older messages behind a summary; None if there was nothing to do, or somebody else did it."""
+        await self.refresh()
+        plan = planned(self.view, await self.shown(), policy, count=count, chat=self.key)
+        if plan is None:
+            return None
+        summary = await asked(summarise, plan, policy, count, chat=self.key)
+        done = await self.decide(lambda view: committed(plan, summary, trigger, policy, view, count))
+        return done[0] if done else None
+
+    async def compact_if_due(
+        self, policy: Policy = DEFAULT, *, summarise: Summarise = by_looking, count: Counter = estimate
+    ) -> Entry | None:
+        """The same, if there are more messages or tokens than the policy allows."""
+        await self.refresh()
+        trigger = due(self.view, await self.shown(), policy, count)
+        return (
+            await self.compact(policy=policy, summarise=summarise, trigger=trigger, count=count)
+            if trigger
+            else None
+        )
+
+    async def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
+        """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
+
+        def events(view: View) -> Iterable[Event]:
+            state = view[contexts]
+            found = [one for context in (state.active, *state.shelf.values()) for one in context.compactions]
+            return (CompactionReverted(seq, reason),) if any(one.seq == seq for one in found) else ()
+
+        return await self.decide(events)
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    async def checkpoint(self, name: str) -> Entry:
+        """Names this point; the same name again moves it."""
+        return (await self.record(CheckpointSet(name)))[0]
+
+    async def at(self, point: Point) -> Moment:
+        """The chat as it was after an entry: by its seq, by the name of a checkpoint, or by the time."""
+        await self.refresh()
+        opened = await open_view(
+            self.log, self.key, at=await self._seq(point), projections=self.view.projections
+        )
+        return Moment(self.log, self.key, opened)
+
+    async def rewind(self, to: Point, reason: str = "") -> Entry:
+        """Goes back: what the model sees is again what it was there. What lies between stays in the log."""
+        await self.refresh()
+        return (await self.record(Rewound(await self._seq(to), reason)))[0]
+
+    async def fork(self, key: str, at: Point | None = None) -> "Chat":
+        """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
+        await self.refresh()
+        await self.log.fork(self.key, key, self.seq if at is None else await self._seq(at))
+        return Chat(self.log, key, await open_view(self.log, key, projections=self.view.projections))
+
+    async def _seq(self, point: Point) -> int:
+        match point:
+            case str() if point in self[lineage].checkpoints:
+                return self[lineage].checkpoints[point]
+            case int() if 0 <= point <= self.seq:
+                return point
+            case datetime():
+                return await self._seq_at(round(point.timestamp() * 1000))
+        raise NoSuchPoint(f"there is no point {point!r}", chat=self.key, seq=self.seq)
+
+    async def _seq_at(self, ts: int) -> int:
+        """The last entry that was written by then, as far as the clock went forward."""
+        low, high = 0, self.seq
+        while low < high:
+            middle = (low + high + 1) // 2
+            [entry] = [entry async for entry in self.log.read(self.key, middle, middle)]
+            low, high = (middle, high) if entry.ts <= ts else (low, middle - 1)
+        return low
+
+    async def follow(self, after: int = 0) -> AsyncIterator[View]:
+        """The view after each entry: what was, then what comes, from any process."""
+        opened = await open_view(
+            self.log, self.key, at=min(after, self.seq), projections=self.view.projections
+        )
+        view = opened.view
+        async for entry in self.log.follow(self.key, view.seq):
+            view = view.then(entry)
+            yield view
+
+    async def redact(self, *seqs: int, reason: str = "") -> dict[str, list[int]]:
+        """Erases what these entries say, for good, here and in forks; says where that was."""
+        erased = await self.log.redact(self.key, *seqs, reason=reason)
+        await self._reopen()
+        return erased

@@ -1,0 +1,33 @@
+"""What an embedder's verbs refuse, each without a trace in the log.
+
+ChatfoldError
+├── NoSuchContext      no context of this id, or none that matches the query
+├── NoSuchPoint        no checkpoint of this name, no entry of this seq, nothing before this time
+├── SummaryFailed      the summariser raised, took too long, or gave nothing usable
+└── CannotFit          even after compaction the prompt is larger than the budget: ``tokens`` against ``budget``
+"""
+
+from eventlog import ChatfoldError
+
+
+class NoSuchContext(ChatfoldError):
+    next_step = "``list_contexts()`` shows what there is"
+
+
+class NoSuchPoint(ChatfoldError):
+    next_step = "``chat[lineage].checkpoints`` names the checkpoints, ``chat.seq`` the last entry"
+
+
+class SummaryFailed(ChatfoldError):
+    next_step = "Nothing was compacted; try again, or with another summariser"
+
+
+class CannotFit(ChatfoldError):
+    """The newest messages alone are ``tokens`` large, ``budget`` was allowed."""
+
+    next_step = "Cut the newest message, or allow more"
+
+    def __init__(self, tokens: int, budget: int, *, chat: str) -> None:
+        self.tokens = tokens
+        self.budget = budget
+        super().__init__(f"the prompt needs about {tokens} tokens, {budget} are allowed", chat=chat)

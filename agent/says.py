@@ -1,0 +1,44 @@
+"""The events people record most, in a word: ``user("hi")``, ``assistant("hello", File(…))``."""
+
+from collections.abc import Iterable, Mapping
+
+from eventlog import Json, MessageAdded, Origin, Part, Role, Text, ToolReturned
+
+Content = str | Part
+
+
+def parts(content: Iterable[Content]) -> tuple[Part, ...]:
+    return tuple(Text(part) if isinstance(part, str) else part for part in content)
+
+
+def user(*content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None) -> MessageAdded:
+    return _said("user", content, origin, meta)
+
+
+def assistant(
+    *content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None
+) -> MessageAdded:
+    return _said("assistant", content, origin, meta)
+
+
+def system(
+    *content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None
+) -> MessageAdded:
+    return _said("system", content, origin, meta)
+
+
+def _said(
+    role: Role, content: Iterable[Content], origin: Origin, meta: Mapping[str, Json] | None
+) -> MessageAdded:
+    return MessageAdded(role, parts(content), origin, dict(meta or {}))
+
+
+class Called:
+    """A call that was recorded. ``call.returned("…")`` is the event that answers it."""
+
+    def __init__(self, call: str, seq: int) -> None:
+        self.call = call
+        self.seq = seq
+
+    def returned(self, *content: Content, failed: bool = False) -> ToolReturned:
+        return ToolReturned(self.call, parts(content), failed)
