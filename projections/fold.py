@@ -6,7 +6,7 @@ other way in which state changes. So the same entries always give equal views, h
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from xxhash import xxh3_128_hexdigest
@@ -38,25 +38,29 @@ class Projection(Generic[S]):
         return f"<projection {self.name} version {self.version}>"
 
     def dump(self, state: S) -> bytes:
-        try:
-            return _encode(state)
-        except (
-            UnicodeEncodeError,
-            OverflowError,
-        ):  # half a surrogate pair, or an integer of more than 64 bits
-            plain = msgspec.to_builtins(state, builtin_types=(bytes,), str_keys=True, order="deterministic")
-            return _ODD + msgspec.json.encode(escape(plain, lambda *_: None))
+        return _dumped(state, None)
 
     def load(self, data: bytes) -> S:
         """Raises ValueError if this is not a state of this projection."""
-        if not data.startswith(_ODD):
-            return self._decode.decode(data)
-        plain = unescape(msgspec.json.decode(data[len(_ODD) :]))
-        return msgspec.convert(plain, self.start, builtin_types=(bytes,), str_keys=True)
+        try:
+            if not data.startswith(_ODD):
+                return self._decode.decode(data)
+            plain = unescape(msgspec.json.decode(data[len(_ODD) :]))
+            return msgspec.convert(plain, self.start, builtin_types=(bytes,), str_keys=True)
+        except RecursionError:
+            raise ValueError("nested without end") from None
 
 
-_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _ODD = b"\xc1"  # a byte that no msgpack value starts with
+_ENCODERS = {None: msgspec.msgpack.Encoder(), "deterministic": msgspec.msgpack.Encoder(order="deterministic")}
+
+
+def _dumped(value: Any, order: Literal["deterministic"] | None) -> bytes:
+    try:
+        return _ENCODERS[order].encode(value)
+    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or an integer of more than 64 bits
+        plain = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, order=order)
+        return _ODD + msgspec.json.encode(escape(plain, lambda *_: None))
 
 
 def projection(
@@ -106,8 +110,9 @@ class View(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """Equal histories have equal fingerprints, wherever they are stored and however they were folded."""
-        parts = [(p.name, p.version, p.dump(s)) for p, s in zip(self.projections, self.states, strict=True)]
-        return xxh3_128_hexdigest(_encode((self.seq, sorted(parts))))
+        states = zip(self.projections, self.states, strict=True)
+        parts = sorted((p.name, p.version, _dumped(state, "deterministic")) for p, state in states)
+        return xxh3_128_hexdigest(_dumped((self.seq, parts), None))
 
 
 def start(projections: Iterable[Projection[Any]]) -> View:
