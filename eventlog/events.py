@@ -72,13 +72,17 @@ class Text(Struct, frozen=True, tag="text"):
 
 
 class Reasoning(Struct, frozen=True, tag="reasoning"):
-    """A model's thinking. ``id`` and ``signature`` are the provider's, sent back only to ``provider`` / ``model``."""
+    """A model's thinking. ``id`` and ``signature`` are the provider's, sent back only to ``provider`` / ``model``.
+
+    ``redacted``: the provider does not show it; what it gave instead is the ``signature``.
+    """
 
     text: str
     provider: str = ""
     model: str = ""
     signature: str = ""
     id: str = ""
+    redacted: bool = False
 
 
 class File(Struct, frozen=True, tag="file"):

@@ -32,7 +32,7 @@ from eventlog.search_blocks import Block, Spans, decode_block
 from eventlog.search_terms import Query, excerpt, normal, parse, text_of
 
 _ENOUGH = (2000, 500)  # matches that compete for the first places: with whole words, with parts of words
-_WORTH = 512  # entries that are worth a file before their block is full
+_WORTH = 512  # entries are worth a file before their block is full; next time it takes 8 times as many
 SEARCH = "search"
 _EPOCH = re.compile(rb"[0-9a-f]{32}")
 _NAME = re.compile(r"\.(\d{16})-(\d{16})")
@@ -74,7 +74,7 @@ class SearchIndex:
                 self._tail.add(entry)
                 if self._tail.is_full():
                     self._finish_block()
-        if len(self._tail) >= max(_WORTH, 5 * self._kept):
+        if len(self._tail) >= max(_WORTH, 8 * self._kept) and self._keeps():
             self._keep(self._tail.frozen())
 
     def find(
@@ -109,7 +109,7 @@ class SearchIndex:
 
     def close(self) -> None:
         """Keeps what is not in a file yet. The index is empty then."""
-        if len(self._tail) > self._kept:
+        if len(self._tail) > self._kept and self._keeps():
             self._keep(self._tail.frozen())
         self._start_over()
         self._path = None
@@ -136,7 +136,8 @@ class SearchIndex:
     def _finish_block(self) -> None:
         block = self._tail.frozen()
         self._take(block)
-        self._keep(block)
+        if self._keeps():
+            self._keep(block)
         self._load()  # the next ones may be there: only this one was damaged, or another process is ahead
 
     def _take(self, block: Block) -> None:
@@ -175,9 +176,10 @@ class SearchIndex:
                 self._disk.unlink(path)
         return None
 
+    def _keeps(self) -> bool:
+        return self._path is not None and self._may_write and self._epoch != ""
+
     def _keep(self, block: Block) -> None:
-        if self._path is None or not self._may_write or not self._epoch:
-            return
         try:
             publish(self._disk, self._file(block.first, block.last), block.encode(self._epoch), durable=False)
             self._kept = len(block) if block.first == self._tail.first else 0

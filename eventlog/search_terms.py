@@ -10,6 +10,7 @@ import re
 import string
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, AnyStr
 from unicodedata import combining, normalize
 
@@ -114,7 +115,6 @@ _UNSPACED = (
     "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff"  # Hangul: has spaces, but particles stick to the words
     "\u2e80-\u2fff\u3005-\u3007\u3040-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han, kana, bopomofo
 )
-_BORDER = re.compile(f"([{_UNSPACED}]+)|[{_APART}]+")
 _WORD = frozenset(string.ascii_letters + string.digits + "_")
 _FOLD = bytes(  # ASCII separators become spaces; bytes of other characters stay
     byte if byte >= 128 else ord(chr(byte).lower()) if chr(byte) in _WORD else 32 for byte in range(256)
@@ -125,14 +125,24 @@ _SETTLED = (
     "\0-\u02ff\u0370-\u0482\u048a-\u052f\u05d0-\u05ea\u0620-\u064a\u0904-\u0939\u0e01-\u0e37"
     "\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 )
-_MARKS = re.compile(f"[^{_SETTLED}]{{256}}")
+
+
+@cache
+def _border() -> re.Pattern[str]:
+    """Compiled when it is needed, since that takes 2 ms; and so is the next one."""
+    return re.compile(f"([{_UNSPACED}]+)|[{_APART}]+")
+
+
+@cache
+def _marks() -> re.Pattern[str]:
+    return re.compile(f"[^{_SETTLED}]{{256}}")
 
 
 def normal(text: str) -> str:
     """Case folded, compatibility forms such as full-width letters made plain. What is compared is always this."""
     if text.isascii():
         return text.lower()
-    return (text if _MARKS.search(text) else normalize("NFKC", text)).casefold()
+    return (text if _marks().search(text) else normalize("NFKC", text)).casefold()
 
 
 def terms(text: str) -> tuple[list[bytes], list[str]]:
@@ -144,7 +154,7 @@ def terms(text: str) -> tuple[list[bytes], list[str]]:
 
 def _terms_of(text: str) -> tuple[list[bytes], list[str]]:
     """Of a normal text. Making it normal again might change it."""
-    pieces = _BORDER.split(text)
+    pieces = _border().split(text)
     words = " ".join(pieces[::2]).encode("utf-8", "surrogatepass").translate(_FOLD).split()
     return words, [run for run in pieces[1::2] if run]
 

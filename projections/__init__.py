@@ -61,6 +61,8 @@ from projections.to_openai import openai_chat as openai_chat
 from projections.to_openai import openai_responses as openai_responses
 from projections.tokens import Tokens as Tokens
 from projections.tokens import estimate as estimate
+from projections.ui_import import from_ui_messages as from_ui_messages
+from projections.ui_messages import ui_messages as ui_messages
 from projections.work import calls as calls
 from projections.work import executions as executions
 from projections.work import skills as skills

@@ -47,7 +47,8 @@ class Usage(msgspec.Struct, frozen=True):
 def usage(state: Usage, entry: Entry) -> Usage:
     event = entry.event
     if type(event) is ModelCalled:
-        asked = {**state.asked, entry.run or "": event.model}
+        asked = {run: model for run, model in state.asked.items() if run != (entry.run or "")}
+        asked[entry.run or ""] = event.model
         if len(asked) > _ASKED:  # runs that died while they waited
             del asked[next(iter(asked))]
         return msgspec.structs.replace(state, asked=asked)

@@ -39,15 +39,30 @@ class Lifetime(msgspec.Struct, frozen=True):
 def lifetimes(
     state: Contexts, head: int, entries: Iterable[Entry], count: Counter = estimate
 ) -> Iterator[Lifetime]:
-    """Of each of these entries that a model can see, in order; one that came back has several."""
-    shown, summaries = stays(state, head), summary_stays(state)
+    """Of each of these entries, given in order, that a model can see; one that came back has several."""
+    shown, summaries = _Sweep(stays(state, head)), _Sweep(summary_stays(state))
     for entry in entries:
         tokens = of_event(entry.event, count)
         if tokens:
-            for stay in summaries if type(entry.event) is Compacted else shown:
-                if stay.first <= entry.seq <= stay.last:
-                    entered = stay.entered or entry.seq
-                    yield Lifetime(entry.seq, entered, stay.left, stay.cause, tokens)
+            for stay in (summaries if type(entry.event) is Compacted else shown).at(entry.seq):
+                entered = stay.entered or entry.seq
+                yield Lifetime(entry.seq, entered, stay.left, stay.cause, tokens)
+
+
+class _Sweep:
+    """Which of the stays an entry has had, for one entry after the other."""
+
+    def __init__(self, stays: Iterable[Stay]) -> None:
+        self._ahead = sorted(
+            enumerate(stays), key=lambda one: one[1].first, reverse=True
+        )  # the next one last
+        self._here: list[tuple[int, Stay]] = []
+
+    def at(self, seq: int) -> list[Stay]:
+        while self._ahead and self._ahead[-1][1].first <= seq:
+            self._here.append(self._ahead.pop())
+        self._here = sorted(one for one in self._here if one[1].last >= seq)
+        return [stay for _, stay in self._here]
 
 
 def stays(state: Contexts, head: int) -> list[Stay]:

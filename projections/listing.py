@@ -27,8 +27,8 @@ class Outline(msgspec.Struct, frozen=True):
 def outline(state: Outline, entry: Entry) -> Outline:
     title, messages, turns, created, _, role, preview, titled = msgspec.structs.astuple(state)
     match entry.event:
-        case ChatStarted(title=given) if given and not titled:
-            title, titled = one_line(given, _TITLE), True
+        case ChatStarted(title=text) if not titled and (given := one_line(text, _TITLE)):
+            title, titled = given, True
         case MessageAdded(role="user" | "assistant" as speaker, origin="exec", parts=parts):
             role, preview = speaker, one_line(text_of(parts), _PREVIEW)
             messages += 1

@@ -103,7 +103,7 @@ def _said(part: Part, provider: str, model: str) -> Block | None:
     if isinstance(part, Reasoning):
         if not part.signature or (part.provider, part.model) != (provider, model):
             return None
-        if not part.text:
+        if part.redacted:
             return {"type": "redacted_thinking", "data": clean(part.signature)}
         return {"type": "thinking", "thinking": clean(part.text), "signature": clean(part.signature)}
     text = words((part,)).rstrip()  # white space at the end of what the assistant said last is refused

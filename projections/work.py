@@ -132,13 +132,16 @@ class Executions(msgspec.Struct, frozen=True):
         return self.asked[asked - 1] if asked else first
 
 
-@projection(Executions, version=1, on=(RunStarted, RunFinished))
+@projection(Executions, version=1, on=(MessageAdded, RunStarted, RunFinished))
 def executions(state: Executions, entry: Entry) -> Executions:
-    match entry.event:
-        case MessageAdded(role="user", origin="exec"):
-            return msgspec.structs.replace(state, question=entry.seq)
+    event, run = entry.event, entry.run or ""
+    if type(event) is MessageAdded:
+        asks = event.role == "user" and event.origin == "exec"
+        return msgspec.structs.replace(state, question=entry.seq) if asks else state
+    running = {other: seq for other, seq in state.running.items() if other != run}
+    match event:
         case RunStarted():
-            running = {**state.running, entry.run or "": entry.seq}
+            running[run] = entry.seq
             if len(running) > _RUNNING:
                 del running[next(iter(running))]
             asked = state.asked
@@ -147,6 +150,5 @@ def executions(state: Executions, entry: Entry) -> Executions:
             return Executions(state.started.append(entry.seq), asked, state.question, state.outcomes, running)
         case RunFinished(outcome=outcome):
             outcomes = {**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1}
-            running = {run: seq for run, seq in state.running.items() if run != (entry.run or "")}
             return msgspec.structs.replace(state, outcomes=outcomes, running=running)
     return state
