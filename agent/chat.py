@@ -68,7 +68,10 @@ class Chat(Moment):
         return entries
 
     async def user(
-        self, *content: Content, id: str | None = None, meta: Mapping[str, Json] | None = None  # noqa: A002
+        self,
+        *content: Content,
+        id: str | None = None,
+        meta: Mapping[str, Json] | None = None,  # noqa: A002
     ) -> Entry:
         """What the user said. ``id``: the platform's; a message that is delivered twice is recorded once."""
         return (await self.record(user(*content, meta=meta), id=id))[0]

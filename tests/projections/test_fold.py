@@ -308,6 +308,15 @@ def test_an_entry_that_is_not_the_next_one_is_refused(talk: list[Event], data: s
     assert view.then(history[at]).seq == at + 1
 
 
+@pytest.mark.parametrize("seq", [-1, 0, 1, 3, 10**30])
+def test_a_wrong_seq_is_refused_whatever_it_says_of_its_predecessor(seq: int) -> None:
+    history = entries([user(), user("next")])
+    view = folded(history[:1])
+    with pytest.raises(OutOfOrder):
+        view.then(msgspec.structs.replace(history[1], seq=seq))
+    assert alike(view, folded(history[:1]))
+
+
 def test_the_next_entry_of_another_history_is_refused() -> None:
     here, there = entries([user(), user("here")]), entries([user("elsewhere"), user("here")])
     view = folded(here[:1])
@@ -357,13 +366,17 @@ def test_a_set_has_the_same_fingerprint_in_whatever_order_it_was_filled() -> Non
 
 
 def test_a_fingerprint_names_the_seq_the_projections_and_their_versions() -> None:
-    @projection(Tally, version=1)
+    @projection(Tally)
     def one(state: Tally, entry: Entry) -> Tally:
+        return state
+
+    @projection(Tally)
+    def other(state: Tally, entry: Entry) -> Tally:
         return state
 
     changed = projection(Tally, version=2)(one.step)
     history = entries([user(), user()])
-    views = [folded(history[:1], one), folded(history, one), folded(history, changed), folded(history, tally)]
+    views = [folded(history[:1], one), folded(history, one), folded(history, changed), folded(history, other)]
     assert len({view.fingerprint for view in views}) == 4
 
 
