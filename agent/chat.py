@@ -55,7 +55,7 @@ class Chat(Moment):
         self,
         *events: Event,
         after: int | None = None,
-        id: str | None = None,  # noqa: A002 (the field's name on disk)
+        id: str | None = None,
         run: str | None = None,
         durability: Durability | None = None,
     ) -> list[Entry]:
@@ -71,12 +71,12 @@ class Chat(Moment):
         self,
         *content: Content,
         id: str | None = None,
-        meta: Mapping[str, Json] | None = None,  # noqa: A002
+        meta: Mapping[str, Json] | None = None,
     ) -> Entry:
         """What the user said. ``id``: the platform's; a message that is delivered twice is recorded once."""
         return (await self.record(user(*content, meta=meta), id=id))[0]
 
-    async def assistant(self, *content: Content, id: str | None = None, run: str | None = None) -> Entry:  # noqa: A002
+    async def assistant(self, *content: Content, id: str | None = None, run: str | None = None) -> Entry:
         return (await self.record(assistant(*content), id=id, run=run))[0]
 
     async def tool_called(

@@ -28,7 +28,7 @@ def question(view: View) -> tuple[int, ...]:
     return tuple(sorted({*asked, *(call.seq for call in view[calls].open)}))
 
 
-def opened_anew(view: View, id: str, title: str, reason: str) -> Iterable[Event]:  # noqa: A002 (the field's name)
+def opened_anew(view: View, id: str, title: str, reason: str) -> Iterable[Event]:
     return (ContextOpened(id, title, reason, question(view)),)
 
 
@@ -36,7 +36,7 @@ def cleared(view: View, reason: str) -> Iterable[Event]:
     return (ContextCleared(reason, question(view)),)
 
 
-def loaded(view: View, id: str, reason: str, *, chat: str) -> Iterable[Event]:  # noqa: A002
+def loaded(view: View, id: str, reason: str, *, chat: str) -> Iterable[Event]:
     """Nothing if it is the active one."""
     state = view[contexts]
     if id == state.active.id:
@@ -46,7 +46,7 @@ def loaded(view: View, id: str, reason: str, *, chat: str) -> Iterable[Event]:  
     return (ContextSwitched(id, question(view), reason),)
 
 
-def recalled(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:  # noqa: A002
+def recalled(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:
     """``summary``: the newest summary, else a line a message of the last ones; ``recent``: those; ``full``: all."""
     summaries = [message for message in shown if message.kind == "summary"]
     match mode:

@@ -180,7 +180,7 @@ def _draft_unknown(event: Unknown) -> Draft:
     return Draft(event, raw)
 
 
-def named(run: str | None, id: str | None) -> bytes:  # noqa: A002 (the fields' names)
+def named(run: str | None, id: str | None) -> bytes:
     """What stands between the time and the event."""
     names = b"" if run is None else b',"run":' + _encode(escape_text(run))
     return names if id is None else names + b',"id":' + _encode(escape_text(id))

@@ -28,7 +28,7 @@ class Log:
         chat: str,
         *events: Event,
         after: int | None = None,
-        id: str | None = None,  # noqa: A002 (the field's name on disk)
+        id: str | None = None,
         run: str | None = None,
         durability: Durability | None = None,
     ) -> list[Entry]:

@@ -81,7 +81,7 @@ class Contexts(msgspec.Struct, frozen=True):
     said: Seqs = Seqs()  # the messages of users and assistants that a model may see
     answers: Seqs = Seqs()  # those of assistants
 
-    def spans(self, id: str, head: int) -> Spans:  # noqa: A002 (the field's name)
+    def spans(self, id: str, head: int) -> Spans:
         """The entries of a context, of which the log's ``head`` may be the last; nothing if there is no such context."""
         if id == self.active.id:
             return extended(self.active.spans, self.since, head)
@@ -112,7 +112,7 @@ class Window(msgspec.Struct, frozen=True):
         return spans((*self.spans, *((s.seq, s.seq) for s in self.summaries)))
 
 
-def window(state: Contexts, head: int, id: str | None = None) -> Window:  # noqa: A002
+def window(state: Contexts, head: int, id: str | None = None) -> Window:
     """Of the active context, or of any other."""
     context = state.active if id is None else state.shelf.get(id, state.active)
     tops = tuple(sorted(context.tops, key=lambda top: (top.first, top.seq)))

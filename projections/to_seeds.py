@@ -290,7 +290,7 @@ class _Record:
                 row["compacted"] = True
 
 
-def _number(id: str) -> int:  # noqa: A002 (the field's name)
+def _number(id: str) -> int:
     return int(id[1:])
 
 

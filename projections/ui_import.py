@@ -222,9 +222,10 @@ def _reasoning(text: str, metadata: Json) -> Reasoning:
     rest = given.pop("chatfold", {})
     provider, own = next(iter(given.items()), (rest.get("provider"), rest))
     signature = next((own[name] for name in _SIGNATURES if isinstance(own.get(name), str)), "")
-    fields = (provider, rest.get("model"), signature, own.get("itemId"))
+    named = (provider, rest.get("model"), own.get("itemId"))
+    provider, model, item = (name if isinstance(name, str) else "" for name in named)
     redacted = isinstance(own.get("redactedData"), str) and not isinstance(own.get("signature"), str)
-    return Reasoning(text, *(field if isinstance(field, str) else "" for field in fields), redacted=redacted)
+    return Reasoning(text, provider, model, signature, item, redacted)
 
 
 def _call(at: int, part: Object, calls: set[str], notes: _Notes) -> _Call | None:

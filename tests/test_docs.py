@@ -9,7 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    page for page in sorted((ROOT / "docs").glob("*.md")) if re.search(r"^```python", page.read_text(), re.M)
+    page
+    for page in sorted((ROOT / "docs").glob("*.md"))
+    if re.search(r"^```python", page.read_text(), re.MULTILINE)
 ]
 
 

@@ -67,7 +67,7 @@ class Lines:
     def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
         self.pending[seq] = line
 
-    def append(self, *some: Event, id: str | None = None, run: str | None = None) -> list[Entry]:  # noqa: A002
+    def append(self, *some: Event, id: str | None = None, run: str | None = None) -> list[Entry]:
         drafts = tuple(draft(event) for event in some)
         self.blobs.update(blob for drafted in drafts for blob in drafted.blobs)
         numbered = number(Append("chat", drafts, None, id, run), self.head, 0, 5, self)

@@ -76,7 +76,7 @@ class State:
     def all(self) -> list[Thought]:
         return [*self.shelf, self.active]
 
-    def find(self, id: str) -> Thought | None:  # noqa: A002
+    def find(self, id: str) -> Thought | None:
         return next((thought for thought in self.all if thought.id == id), None)
 
 

@@ -186,7 +186,7 @@ def after(*events: Event, tick: int = 1) -> Contexts:
     return fold(start((contexts,)), entries(events, tick=tick))[contexts]
 
 
-def inside(state: Contexts, id: str, head: int) -> list[int]:  # noqa: A002
+def inside(state: Contexts, id: str, head: int) -> list[int]:
     return seqs(state.spans(id, head))
 
 

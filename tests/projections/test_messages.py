@@ -38,11 +38,11 @@ from projections.text import text_of
 REQUEST = ModelCalled("m", "")
 
 
-def called(id: str = "c1", name: str = "read", args: Json = None) -> ToolCalled:  # noqa: A002
+def called(id: str = "c1", name: str = "read", args: Json = None) -> ToolCalled:
     return ToolCalled(id, name, args)
 
 
-def returned(id: str = "c1", text: str = "found") -> ToolReturned:  # noqa: A002
+def returned(id: str = "c1", text: str = "found") -> ToolReturned:
     return ToolReturned(id, (Text(text),))
 
 
@@ -256,7 +256,7 @@ def test_an_id_that_is_used_again_is_another_one_on_the_wire_and_keeps_its_resul
 
 
 @pytest.mark.parametrize("id", ["", "no id!", "é", "\ud800", "x" * 200])
-def test_an_id_that_providers_refuse_is_another_one_on_the_wire(id: str) -> None:  # noqa: A002
+def test_an_id_that_providers_refuse_is_another_one_on_the_wire(id: str) -> None:
     calls, results = wire_ids(openai_chat(prompt(called(id), returned(id))))
     assert calls == results == ["call_1"]
 
@@ -450,7 +450,7 @@ def test_the_name_of_a_pdf_says_that_it_is_one(name: str, sent: str) -> None:
 # --- reasoning -------------------------------------------------------------------------------------------
 
 
-def thought(text: str = "hm", provider: str = "p", model: str = "m", id: str = "rs_1") -> Reasoning:  # noqa: A002
+def thought(text: str = "hm", provider: str = "p", model: str = "m", id: str = "rs_1") -> Reasoning:
     return Reasoning(text, provider, model, "signed", id)
 
 
@@ -503,7 +503,7 @@ def test_reasoning_that_was_recorded_twice_is_sent_to_openai_once() -> None:
 
 
 @pytest.mark.parametrize("id", ["", "msg_1", "rs é", "rs_" * 30])
-def test_reasoning_with_an_id_that_openai_refuses_is_not_sent_there(id: str) -> None:  # noqa: A002
+def test_reasoning_with_an_id_that_openai_refuses_is_not_sent_there(id: str) -> None:
     assert kinds(user("Hi"), thinking(thought(id=id), Text("Hello.")))[0] == ["message", "message"]
 
 

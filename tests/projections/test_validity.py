@@ -113,7 +113,7 @@ def _mix(*kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.sampled_from(range(len(kinds))).flatmap(kinds.__getitem__)
 
 
-def _thought(text: str, whose: tuple[str, str], signature: str, id: str) -> Reasoning:  # noqa: A002
+def _thought(text: str, whose: tuple[str, str], signature: str, id: str) -> Reasoning:
     return Reasoning(text and f"<thought of {'/'.join(whose)}>{text}", *whose, signature, id)
 
 
