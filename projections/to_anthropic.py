@@ -20,6 +20,7 @@ from projections.wire import (
     described,
     is_web,
     json_text,
+    plain,
     told,
     tool_name,
     words,
@@ -69,7 +70,12 @@ def _content(message: Message, ids: dict[int, str], provider: str, model: str) -
         case "assistant":
             blocks = [block for part in message.parts if (block := _said(part, provider, model))]
             calls = [
-                {"type": "tool_use", "id": ids[c.seq], "name": tool_name(c.name), "input": arguments(c.args)}
+                {
+                    "type": "tool_use",
+                    "id": ids[c.seq],
+                    "name": tool_name(c.name),
+                    "input": plain(arguments(c.args)),
+                }
                 for c in message.calls
             ]
             return _in_order(blocks, calls)

@@ -21,7 +21,8 @@ _WEB = re.compile(r"https?://(?![/?#])[!-~]+")  # what begins with a host, of vi
 def clean(text: str) -> str:
     """The text with halves of surrogate pairs replaced: no provider's JSON can hold them."""
     try:
-        text.encode()
+        if not text.isascii():
+            text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
@@ -44,15 +45,19 @@ def plain(value: Json) -> Json:
 
 
 def json_text(value: Json) -> str:
-    return msgspec.json.encode(plain(value)).decode()
+    try:
+        return msgspec.json.encode(
+            value
+        ).decode()  # which writes bytes and what is no number as ``plain`` does
+    except UnicodeEncodeError:
+        return msgspec.json.encode(plain(value)).decode()
 
 
 def arguments(args: Json) -> dict[str, Any]:
     """A call's arguments as the object that providers want."""
     if args is None:
         return {}
-    value = plain(args)
-    return value if isinstance(value, dict) else {"value": value}
+    return args if isinstance(args, dict) else {"value": args}
 
 
 def tool_name(name: str) -> str:
