@@ -519,8 +519,14 @@ def test_reasoning_in_the_middle_of_an_answer_is_not_sent_to_anthropic() -> None
     assert turns == [["text"], ["text", "text"]]
 
 
-def test_reasoning_that_was_redacted_goes_back_to_anthropic_as_such() -> None:
-    hidden = Reasoning("", "p", "m", "signed", redacted=True)
+@pytest.mark.parametrize(
+    ("redacted", "sent"),
+    [
+        (True, {"type": "redacted_thinking", "data": "signed"}),
+        (False, {"type": "thinking", "thinking": "", "signature": "signed"}),
+    ],
+)
+def test_reasoning_that_was_not_shown_goes_back_to_anthropic_as_it_came(redacted: bool, sent: Json) -> None:
+    hidden = Reasoning("", "p", "m", "signed", redacted=redacted)
     made = prompt(user("Hi"), thinking(hidden, Text("Hello.")))
-    block = anthropic(made, provider="p", model="m")["messages"][1]["content"][0]
-    assert block == {"type": "redacted_thinking", "data": "signed"}
+    assert anthropic(made, provider="p", model="m")["messages"][1]["content"][0] == sent

@@ -113,8 +113,8 @@ def _mix(*kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.sampled_from(range(len(kinds))).flatmap(kinds.__getitem__)
 
 
-def _thought(text: str, whose: tuple[str, str], signature: str, id: str) -> Reasoning:
-    return Reasoning(text and f"<thought of {'/'.join(whose)}>{text}", *whose, signature, id)
+def _thought(text: str, whose: tuple[str, str], *fields: Any) -> Reasoning:
+    return Reasoning(text and f"<thought of {'/'.join(whose)}>{text}", *whose, *fields)
 
 
 _thoughts = _any(
@@ -123,6 +123,7 @@ _thoughts = _any(
     MODELS,
     (*("signed",) * 4, "", "\ud800"),
     (*("rs_1", "rs_2", "rs_3") * 3, "", "rs_é", "msg_1", "rs_" * 30),
+    (False, False, True),
 )
 _args = st.sampled_from(_ARGS) | values
 _data = st.builds(Data, st.just("chart"), _args)
