@@ -59,6 +59,7 @@ from projections.prompt import messages as messages
 from projections.to_anthropic import anthropic as anthropic
 from projections.to_openai import openai_chat as openai_chat
 from projections.to_openai import openai_responses as openai_responses
+from projections.to_seeds import transcript as transcript
 from projections.tokens import Tokens as Tokens
 from projections.tokens import estimate as estimate
 from projections.ui_import import from_ui_messages as from_ui_messages

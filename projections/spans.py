@@ -29,17 +29,20 @@ def extended(some: Spans, first: int, last: int) -> Spans:
 
 
 def minus(some: Spans, others: Spans) -> Spans:
-    """The seqs of ``some`` that are in none of ``others``."""
+    """The seqs of ``some`` that are in none of ``others``: one walk along both."""
     kept: list[Span] = []
+    at = 0
     for first, last in some:
-        for low, high in others:
-            if high < first:
-                continue
-            if low > last:
-                break
+        while at < len(others) and others[at][1] < first:
+            at += 1
+        while at < len(others) and others[at][0] <= last:
+            low, high = others[at]
             if first < low:
                 kept.append((first, low - 1))
             first = high + 1  # noqa: PLW2901 (what is left of the span)
+            if high > last:  # it may reach into the next span, too
+                break
+            at += 1
         if first <= last:
             kept.append((first, last))
     return tuple(kept)
