@@ -14,12 +14,20 @@ PAGES = [
     if re.search(r"^```python", page.read_text(), re.MULTILINE)
 ]
 
+RUN = """
+import ast, asyncio, inspect, sys
+code = compile(sys.stdin.read(), "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+result = eval(code, {"__name__": "page"})
+asyncio.run(result) if inspect.iscoroutine(result) else None
+"""
+
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
-    program = "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
+        [sys.executable, "-W", "error", "-c", RUN],
+        input=code,
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
