@@ -1,0 +1,65 @@
+"""A projection that computes something else than before gets a new version, or old snapshots would be believed."""
+
+import pytest
+from histories import assistant, compacted, entries, user
+from xxhash import xxh3_64_hexdigest
+
+from eventlog import (
+    ChatStarted,
+    CheckpointSet,
+    ContextOpened,
+    ContextSwitched,
+    Event,
+    Forked,
+    ModelCalled,
+    ModelReturned,
+    Rewound,
+    RunFinished,
+    RunStarted,
+    SkillActivated,
+    ToolCalled,
+    ToolReturned,
+)
+from projections import STANDARD, Projection, fold, start
+
+HISTORY: tuple[Event, ...] = (
+    ChatStarted("key", "A title"),
+    user("why"),
+    RunStarted(),
+    ModelCalled("model", "request"),
+    ModelReturned({"input_tokens": 12, "output_tokens": 3}),
+    SkillActivated("skill", "print"),
+    ToolCalled("c1", "read", {"path": "a"}),
+    ToolReturned("c1"),
+    assistant("because"),
+    RunFinished("done"),
+    CheckpointSet("here"),
+    ContextOpened("other", "Another", "topic", (2,)),
+    user("and"),
+    compacted(2, 13),
+    ContextSwitched("main"),
+    Rewound(13),
+    Forked("parent", 15),
+    RunStarted(),
+    ModelCalled("model", "request"),
+    ToolCalled("c2", "read"),
+)
+
+KNOWN = {
+    ("projections.context.contexts", 1): "d903551ff359667e",
+    ("projections.work.calls", 1): "ac446fa3bfca11fe",
+    ("projections.work.skills", 1): "c8d082119eb11a52",
+    ("projections.work.executions", 1): "af84a064dd8a0ce1",
+    ("projections.cost.usage", 1): "66d81c1754301a5a",
+    ("projections.listing.outline", 1): "e92c78b8a60cb36d",
+    ("projections.listing.lineage", 1): "a1d5b65eb74e2997",
+}
+
+
+@pytest.mark.parametrize("projection", STANDARD, ids=lambda one: one.name)
+def test_what_is_in_a_snapshot_changes_only_with_the_version(projection: Projection[object]) -> None:
+    state = fold(start([projection]), entries(HISTORY))[projection]
+    digest = xxh3_64_hexdigest(projection.dump(state))
+    assert KNOWN[projection.name, projection.version] == digest, (
+        "raise the version, and note the new digest here"
+    )
