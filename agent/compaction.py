@@ -70,8 +70,7 @@ def size(view: View, messages: Sequence[Message], count: Counter = estimate) -> 
     """The tokens of the prompt: as the provider last reported them, and an estimate of what came since."""
     reported = view[usage]
     state = view[contexts]
-    changed = max((control.seq for control in state.controls.tail), default=0)
-    if reported.last.input and reported.at > changed:  # since then nothing was taken out of sight
+    if reported.last.input and reported.at > state.changed:  # since then nothing was taken out of sight
         since = [m for m in messages if m.seqs and min(m.seqs) > reported.at]
         return reported.last.tokens + sum(tokens_of(m, count) for m in since)
     return sum(tokens_of(m, count) for m in messages)

@@ -33,22 +33,22 @@ Places: TypeAlias = list[Sequence[int]]
 """Numbers of entries within their block; each list in order, an entry as often as it has the word or run."""
 
 
-class Words(defaultdict[bytes, list[int]]):
+class Words:
     """While the block grows."""
 
     def __init__(self) -> None:
-        super().__init__(list)
+        self.lists: defaultdict[bytes, list[int]] = defaultdict(list)
 
     def same(self, word: bytes) -> Places:
-        return [self[word]] if word in self else []
+        return [self.lists[word]] if word in self.lists else []
 
     def like(self, part: bytes) -> Places:
         """Of all words that contain it; of itself twice, for a whole word counts as two."""
-        return [*(places for word, places in self.items() if part in word), *self.same(part)]
+        return [*(places for word, places in self.lists.items() if part in word), *self.same(part)]
 
     def freeze(self) -> "FrozenWords":
-        words = sorted(self)
-        lists = [self[word] for word in words]
+        words = sorted(self.lists)
+        lists = [self.lists[word] for word in words]
         begins = array("I", accumulate(map(len, lists), initial=0))
         # Takes half the time of array("H", chain(…)).
         packed = struct.pack(f"{begins[-1]}H", *chain.from_iterable(lists))
@@ -83,7 +83,7 @@ class FrozenWords:
 
     def thaw(self) -> Words:
         words = Words()
-        words.update((self._word(index), self._places(index).tolist()) for index in range(len(self)))
+        words.lists.update((self._word(index), self._places(index).tolist()) for index in range(len(self)))
         return words
 
     def _word(self, index: int) -> bytes:
@@ -181,10 +181,10 @@ class Block:
         text = text_of(entry)
         place = len(self.talk)
         words, runs = terms(text)
-        known = self.words
-        assert isinstance(known, Words)
+        assert isinstance(self.words, Words)
+        lists = self.words.lists
         for word in words:
-            known[word].append(place)
+            lists[word].append(place)
         assert isinstance(self.runs, Runs)
         self.runs.append("\n".join(runs) if runs else "")
         self.lengths.append(len(text))

@@ -31,9 +31,10 @@ class IndexRow(msgspec.Struct, frozen=True, rename="camel"):
 def archived(state: Contexts, limit: int | None = None) -> list[Context]:
     """The shelved contexts that hold a message, last left first."""
     found: list[Context] = []
-    for context in reversed(state.shelf.values()):
+    for name in reversed(state.shelf):
         if len(found) == limit:
             break
+        context = state.shelf[name]
         if state.messages(context.spans):
             found.append(context)
     return found

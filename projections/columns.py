@@ -30,6 +30,10 @@ class Rows(msgspec.Struct, Generic[_T], frozen=True, array_like=True):
     def __len__(self) -> int:
         return len(self.full) * _PIECE + len(self.tail)
 
+    @property
+    def last(self) -> _T:
+        return self.tail[-1] if self.tail else self.full[-1][-1]
+
     def __iter__(self) -> Iterator[_T]:
         for piece in self.full:
             yield from piece

@@ -31,6 +31,7 @@ from eventlog import (
 )
 from projections.columns import Rows, Seqs
 from projections.fold import projection
+from projections.packing import Unpack, pack
 from projections.spans import Spans, common, extended, minus, path, spans
 from projections.text import clipped
 
@@ -72,14 +73,64 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     last: int = 0
 
 
+_context, _control_of = Unpack(Context), Unpack(Control)
+
+
+class Shelf(msgspec.Struct, frozen=True):
+    """The archived contexts by id, last left last. Packed: opening a chat with a thousand of them unpacks none."""
+
+    packed: dict[str, bytes] = {}
+
+    def __getitem__(self, id: str) -> Context:
+        return _context(self.packed[id])
+
+    def __contains__(self, id: object) -> bool:
+        return id in self.packed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.packed)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self.packed)
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def keys(self) -> Iterable[str]:
+        return self.packed.keys()
+
+    def values(self) -> list[Context]:
+        return [_context(data) for data in self.packed.values()]
+
+    def items(self) -> list[tuple[str, Context]]:
+        return list(zip(self.packed, self.values(), strict=True))
+
+    def put(self, context: Context, without: str) -> "Shelf":
+        """With this context as the last one, and without the one of that id."""
+        packed = dict(self.packed)
+        packed.pop(without, None)
+        packed[context.id] = pack(context)
+        return Shelf(packed)
+
+
 class Contexts(msgspec.Struct, frozen=True):
     began: int = 0  # when the first entry was written
     active: Context = Context(MAIN)
     since: int = 1  # the active context has all entries from here on
-    shelf: dict[str, Context] = {}  # the archived ones, by id, last left last
-    controls: Rows[Control] = Rows()
+    shelf: Shelf = Shelf()
+    packed: Rows[bytes] = Rows()  # the controls
     said: Seqs = Seqs()  # the messages of users and assistants that a model may see
     answers: Seqs = Seqs()  # those of assistants
+
+    @property
+    def controls(self) -> Iterator[Control]:
+        """All context events of the log, in order."""
+        return map(_control_of, self.packed)
+
+    @property
+    def changed(self) -> int:
+        """The seq of the last of them; 0 if there was none."""
+        return _control_of(self.packed.last).seq if self.packed else 0
 
     def spans(self, id: str, head: int) -> Spans:
         """The entries of a context, of which the log's ``head`` may be the last; nothing if there is no such context."""
@@ -114,7 +165,7 @@ class Window(msgspec.Struct, frozen=True):
 
 def window(state: Contexts, head: int, id: str | None = None) -> Window:
     """Of the active context, or of any other."""
-    context = state.active if id is None else state.shelf.get(id, state.active)
+    context = state.shelf[id] if id is not None and id in state.shelf else state.active
     tops = tuple(sorted(context.tops, key=lambda top: (top.first, top.seq)))
     visible = minus(state.spans(context.id, head), spans((top.first, top.last) for top in tops))
     return Window(visible, tops)
@@ -139,11 +190,11 @@ def contexts(state: Contexts, entry: Entry) -> Contexts:
             return state
         said = state.said.append(entry.seq)
         answers = state.answers.append(entry.seq) if event.role == "assistant" else state.answers
-        return Contexts(state.began, state.active, state.since, state.shelf, state.controls, said, answers)
+        return Contexts(state.began, state.active, state.since, state.shelf, state.packed, said, answers)
     control = _control(state, entry) if type(event) in _CONTROLS else None
     if control is None:
         return state
-    state = msgspec.structs.replace(state, controls=state.controls.append(control))
+    state = msgspec.structs.replace(state, packed=state.packed.append(pack(control)))
     return _apply(state, control)
 
 
@@ -213,10 +264,10 @@ def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
     """Shelves the active context and makes ``to`` the active one."""
     carried = spans((seq, seq) for seq in control.carry)
     left = extended(state.active.spans, state.since, control.seq - 1)
-    shelf = {name: context for name, context in state.shelf.items() if name != to.id}
-    shelf[state.active.id] = msgspec.structs.replace(
+    shelved = msgspec.structs.replace(
         state.active, archived=control.ts, reason=control.reason, spans=minus(left, carried)
     )
+    shelf = state.shelf.put(shelved, to.id)
     active = msgspec.structs.replace(to, spans=spans((*to.spans, *carried)))
     return msgspec.structs.replace(state, active=active, since=control.seq, shelf=shelf)
 
@@ -248,7 +299,9 @@ def _reverted(state: Contexts, seq: int) -> Contexts:
         return msgspec.structs.replace(state, active=_without(state.active, seq))
     for name, context in state.shelf.items():
         if any(one.seq == seq for one in context.compactions):
-            return msgspec.structs.replace(state, shelf={**state.shelf, name: _without(context, seq)})
+            return msgspec.structs.replace(
+                state, shelf=Shelf({**state.shelf.packed, name: pack(_without(context, seq))})
+            )
     return state
 
 
@@ -269,12 +322,12 @@ def _without(context: Context, seq: int) -> Context:
 def _beginning(state: Contexts) -> Contexts:
     """Where the chat of this state began, with what it knows of the whole log."""
     first = Context(MAIN, created=state.began)
-    return Contexts(state.began, first, 1, {}, state.controls, state.said, state.answers)
+    return Contexts(state.began, first, 1, Shelf(), state.packed, state.said, state.answers)
 
 
 def _at(state: Contexts, to: int) -> Contexts:
     """The state after entry ``to``, made from the controls alone. Costs their number: going back is rare."""
-    controls = iter(state.controls)
+    controls = state.controls
     control = next(controls, None)
     now = _beginning(state)
     before = None

@@ -6,13 +6,13 @@ other way in which state changes. So the same entries always give equal views, h
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from eventlog import Entry, Head
-from eventlog.values import escape, unescape
+from projections.packing import Unpack, pack
 
 S = TypeVar("S")
 
@@ -29,7 +29,7 @@ class Projection(Generic[S]):
         self.name = f"{step.__module__}.{step.__qualname__}"
         self.version = version
         self.__doc__ = step.__doc__
-        self._decode = msgspec.msgpack.Decoder(state)
+        self._unpack = Unpack(state)
 
     def __call__(self, state: S, entry: Entry) -> S:
         return self.step(state, entry)
@@ -38,29 +38,11 @@ class Projection(Generic[S]):
         return f"<projection {self.name} version {self.version}>"
 
     def dump(self, state: S) -> bytes:
-        return _dumped(state, None)
+        return pack(state)
 
     def load(self, data: bytes) -> S:
         """Raises ValueError if this is not a state of this projection."""
-        try:
-            if not data.startswith(_ODD):
-                return self._decode.decode(data)
-            plain = unescape(msgspec.json.decode(data[len(_ODD) :]))
-            return msgspec.convert(plain, self.start, builtin_types=(bytes,), str_keys=True)
-        except RecursionError:
-            raise ValueError("nested without end") from None
-
-
-_ODD = b"\xc1"  # a byte that no msgpack value starts with
-_ENCODERS = {None: msgspec.msgpack.Encoder(), "deterministic": msgspec.msgpack.Encoder(order="deterministic")}
-
-
-def _dumped(value: Any, order: Literal["deterministic"] | None) -> bytes:
-    try:
-        return _ENCODERS[order].encode(value)
-    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or an integer of more than 64 bits
-        plain = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, order=order)
-        return _ODD + msgspec.json.encode(escape(plain, lambda *_: None))
+        return self._unpack(data)
 
 
 def projection(
@@ -111,8 +93,8 @@ class View(msgspec.Struct, frozen=True):
     def fingerprint(self) -> str:
         """Equal histories have equal fingerprints, wherever they are stored and however they were folded."""
         states = zip(self.projections, self.states, strict=True)
-        parts = sorted((p.name, p.version, _dumped(state, "deterministic")) for p, state in states)
-        return xxh3_128_hexdigest(_dumped((self.seq, parts), None))
+        parts = sorted((p.name, p.version, pack(state, "deterministic")) for p, state in states)
+        return xxh3_128_hexdigest(pack((self.seq, parts)))
 
 
 def start(projections: Iterable[Projection[Any]]) -> View:

@@ -658,7 +658,7 @@ def test_a_message_makes_nothing_anew_that_grows_with_the_chat() -> None:
     new = contexts(contexts(old, Entry(head + 1, NOON, ASK)), Entry(head + 2, NOON, ANSWER))
     assert new.active is old.active
     assert new.shelf is old.shelf
-    assert new.controls is old.controls
+    assert new.packed is old.packed
     for mine, theirs in ((new.said, old.said), (new.answers, old.answers)):
         assert mine.full is theirs.full
         assert mine.firsts is theirs.firsts

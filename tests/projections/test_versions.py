@@ -46,7 +46,7 @@ HISTORY: tuple[Event, ...] = (
 )
 
 KNOWN = {
-    ("projections.context.contexts", 1): "d903551ff359667e",
+    ("projections.context.contexts", 1): "9cbde9390cf83e1c",
     ("projections.work.calls", 1): "ac446fa3bfca11fe",
     ("projections.work.skills", 1): "c8d082119eb11a52",
     ("projections.work.executions", 1): "af84a064dd8a0ce1",

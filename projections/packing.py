@@ -1,0 +1,38 @@
+"""A value as bytes, and back, exactly: msgpack where that can hold it, else escaped JSON."""
+
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from eventlog.values import escape, unescape
+
+_T = TypeVar("_T")
+_ODD = b"\xc1"  # a byte that no msgpack value starts with
+_ENCODERS = {None: msgspec.msgpack.Encoder(), "deterministic": msgspec.msgpack.Encoder(order="deterministic")}
+
+
+def pack(value: Any, order: Literal["deterministic"] | None = None) -> bytes:
+    """``order``: that of sets and dicts, if it must not depend on how they came about."""
+    try:
+        return _ENCODERS[order].encode(value)
+    except (UnicodeEncodeError, OverflowError, TypeError):
+        # Half a surrogate pair, an integer of more than 64 bits, or keys that are no strings and must be sorted.
+        plain = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, order=order)
+        return _ODD + msgspec.json.encode(escape(plain, lambda *_: None))
+
+
+class Unpack(Generic[_T]):
+    """``Unpack(Kind)(data)``; raises ValueError for bytes that are no ``Kind``."""
+
+    def __init__(self, kind: type[_T]) -> None:
+        self._kind = kind
+        self._decoder = msgspec.msgpack.Decoder(kind)
+
+    def __call__(self, data: bytes) -> _T:
+        try:
+            if not data.startswith(_ODD):
+                return self._decoder.decode(data)
+            plain = unescape(msgspec.json.decode(data[len(_ODD) :]))
+            return msgspec.convert(plain, self._kind, builtin_types=(bytes,), str_keys=True)
+        except RecursionError:
+            raise ValueError("nested without end") from None
