@@ -243,7 +243,7 @@ class Folder:
         tail = self.tail()
         last = tail.at.seq if last is None else min(last, tail.at.seq)
         link: bytes | None = None  # of the line before, as the segment after it says
-        for first in reversed(self.segments()):
+        for first in self._back_from(tail.first):
             if first > last:
                 continue
             with self.opened(first) as fd:
@@ -261,6 +261,11 @@ class Folder:
                 link = start.link
         if last > 0:
             self._segment_of(last)  # raises: it is in no segment
+
+    def _back_from(self, first: int) -> Iterator[int]:
+        """The segments from this one back; the others are listed only if they are asked for."""
+        yield first
+        yield from (other for other in reversed(self.segments()) if other < first)
 
     def _end_of(self, last: int, tail: Place, fd: int) -> int:
         """The byte after line ``last``, or after the seal that follows it, of the segment it is in."""

@@ -18,7 +18,6 @@ SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
 _PROBE, _OVERLAP = 1 << 11, 32
 _STARTS = re.compile(rb'\n\{"seq":(\d+),')
-_NAME = re.compile(r"(\d{16})\.jsonl")
 
 
 def segment_name(first: int) -> str:
@@ -27,8 +26,10 @@ def segment_name(first: int) -> str:
 
 def first_of(name: str) -> int | None:
     """The first seq of a segment of this name; None for any other file."""
-    match = _NAME.fullmatch(name)
-    return int(match[1]) if match and int(match[1]) > 0 else None
+    digits = name.removesuffix(".jsonl")
+    if len(digits) != 16 or len(name) != 22 or not (digits.isascii() and digits.isdecimal()):
+        return None
+    return int(digits) or None
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):

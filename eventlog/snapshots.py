@@ -15,12 +15,13 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog.disk import Disk, publish, read_file
+from eventlog.disk import Disk, publish, read_at
 from eventlog.events import Head
 from eventlog.line import seal_up, verifies
 from eventlog.offsets import CACHE, ensure_cache
 
 _NEWEST = "newest.snapshot"
+_TITLE = 512  # bytes in which the first line ends
 _NAME = re.compile(r"(\d{16})\.snapshot")
 
 
@@ -87,8 +88,13 @@ def share_snapshots(disk: Disk, old: Path, new: Path, last: int) -> None:
 
 def _read(disk: Disk, folder: Path, name: str) -> tuple[Head, bytes] | None:
     try:
-        line, _, data = read_file(disk, folder / CACHE / name).partition(b"\n")
-        title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
+        fd = disk.open_read(folder / CACHE / name)
+        try:
+            line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
+            title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
+            data = read_at(disk, fd, len(line) + 1, title.bytes) if title else b""  # not copied again: it may be large
+        finally:
+            disk.close(fd)
     except (OSError, msgspec.DecodeError):
         return None
     if title is None or title.snapshot != 1 or xxh3_128_hexdigest(data) != title.xxh3:

@@ -40,7 +40,7 @@ class Projection(Generic[S]):
     def dump(self, state: S) -> bytes:
         return pack(state)
 
-    def load(self, data: bytes) -> S:
+    def load(self, data: bytes | memoryview) -> S:
         """Raises ValueError if this is not a state of this projection."""
         return self._unpack(data)
 

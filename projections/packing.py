@@ -28,11 +28,11 @@ class Unpack(Generic[_T]):
         self._kind = kind
         self._decoder = msgspec.msgpack.Decoder(kind)
 
-    def __call__(self, data: bytes) -> _T:
+    def __call__(self, data: bytes | memoryview) -> _T:
         try:
-            if not data.startswith(_ODD):
+            if data[:1] != _ODD:
                 return self._decoder.decode(data)
-            plain = unescape(msgspec.json.decode(data[len(_ODD) :]))
+            plain = unescape(msgspec.json.decode(data[1:]))
             return msgspec.convert(plain, self._kind, builtin_types=(bytes,), str_keys=True)
         except RecursionError:
             raise ValueError("nested without end") from None

@@ -12,7 +12,7 @@ import msgspec
 from eventlog import Head
 from projections.fold import Projection, View
 
-_States = dict[str, tuple[int, bytes]]
+_States = dict[str, tuple[int, memoryview]]  # not copied before they are unpacked
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_States).decode
 
