@@ -7,7 +7,8 @@ leaving, taking up again, compacting and going back each append one small event.
 - ``context_opened`` shelves the active context and begins an empty one; with an id that exists already it is a switch.
   ``context_cleared`` is the same with an id of our own: what was cleared can be taken up again.
 - ``context_switched`` shelves the active context and takes up another; an unknown id, or the active one, changes nothing.
-- ``carry`` names entries that move along, such as the question being asked: out of the context left, into the new one.
+- ``carry`` names entries that move along, such as the question being asked: out of the context left, into the new one,
+  where they are seen even if an earlier compaction there covers their range.
 - ``compacted`` hides a range of the active context behind a summary. It swallows earlier summaries whose ranges lie
   within its own; one that would hide nothing is ignored. ``compaction_reverted`` takes exactly that one back.
 - ``rewound`` makes all of this again what it was after entry ``to``, also if that entry had been rewound away itself.
@@ -57,6 +58,11 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     spans: Spans = ()  # without those since it last became active
     compactions: Rows[Compaction] = Rows()
     tops: tuple[Compaction, ...] = ()  # those in force that no other in force has swallowed
+    shown: Spans = ()  # what was carried in after a compaction of that range, and is not meant by it
+
+    @property
+    def hidden(self) -> Spans:
+        return minus(spans((top.first, top.last) for top in self.tops), self.shown)
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
@@ -164,11 +170,12 @@ class Window(msgspec.Struct, frozen=True):
 
 
 def window(state: Contexts, head: int, id: str | None = None) -> Window:
-    """Of the active context, or of any other."""
-    context = state.shelf[id] if id is not None and id in state.shelf else state.active
+    """Of the active context, or of any other; nothing if there is no such context."""
+    if id is not None and id != state.active.id and id not in state.shelf:
+        return Window((), ())
+    context = state.active if id is None or id == state.active.id else state.shelf[id]
     tops = tuple(sorted(context.tops, key=lambda top: (top.first, top.seq)))
-    visible = minus(state.spans(context.id, head), spans((top.first, top.last) for top in tops))
-    return Window(visible, tops)
+    return Window(minus(state.spans(context.id, head), context.hidden), tops)
 
 
 _CONTROLS = frozenset(
@@ -265,10 +272,15 @@ def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
     carried = spans((seq, seq) for seq in control.carry)
     left = extended(state.active.spans, state.since, control.seq - 1)
     shelved = msgspec.structs.replace(
-        state.active, archived=control.ts, reason=control.reason, spans=minus(left, carried)
+        state.active,
+        archived=control.ts,
+        reason=control.reason,
+        spans=minus(left, carried),
+        shown=minus(state.active.shown, carried),
     )
     shelf = state.shelf.put(shelved, to.id)
-    active = msgspec.structs.replace(to, spans=spans((*to.spans, *carried)))
+    shown = spans((*to.shown, *common(carried, to.hidden)))
+    active = msgspec.structs.replace(to, spans=spans((*to.spans, *carried)), shown=shown)
     return msgspec.structs.replace(state, active=active, since=control.seq, shelf=shelf)
 
 
@@ -277,17 +289,18 @@ def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
 
 def _compacted(state: Contexts, new: Compaction) -> Contexts:
     context = state.active
-    seen = minus(extended(context.spans, state.since, new.seq - 1), _hidden(context.tops))
+    seen = minus(extended(context.spans, state.since, new.seq - 1), context.hidden)
     swallowed = [top for top in context.tops if _covers(new, top)]
     if not swallowed and not common(seen, ((new.first, new.last),)):
         return state
     kept = tuple(top for top in context.tops if top not in swallowed)
-    active = msgspec.structs.replace(context, compactions=context.compactions.append(new), tops=(*kept, new))
+    active = msgspec.structs.replace(
+        context,
+        compactions=context.compactions.append(new),
+        tops=(*kept, new),
+        shown=minus(context.shown, ((new.first, new.last),)),
+    )
     return msgspec.structs.replace(state, active=active)
-
-
-def _hidden(tops: Iterable[Compaction]) -> Spans:
-    return spans((top.first, top.last) for top in tops)
 
 
 def _covers(one: Compaction, other: Compaction) -> bool:

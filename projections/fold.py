@@ -51,7 +51,7 @@ def projection(
     """``@projection(State, version=1) def name(state, entry) -> State``
 
     ``State()`` is where it begins: a frozen msgspec Struct with defaults, or anything msgspec encodes and decodes
-    exactly. The function returns the state it was given or a new one, and looks at nothing but its arguments.
+    exactly; keys of dicts are strings or integers. The function returns the state it was given or a new one, and looks at nothing but its arguments.
     Raise ``version`` whenever it computes something else than before: older snapshots are then not used. ``on``: the
     types of events it looks at, if it does not care for the others; they then cost it nothing.
     """
@@ -63,7 +63,7 @@ def projection(
 
 
 class View(msgspec.Struct, frozen=True):
-    """The states of some projections after entry ``seq``; ``View((usage, files))`` is where a chat begins."""
+    """The states of some projections after entry ``seq``; ``start((usage, files))`` is where a chat begins."""
 
     projections: tuple[Projection[Any], ...]
     states: tuple[Any, ...] = ()

@@ -24,7 +24,11 @@ def extended(some: Spans, first: int, last: int) -> Spans:
     if first > last:
         return some
     if some and some[-1][1] + 1 >= first:
-        return (*some[:-1], (some[-1][0], last)) if some[-1][0] <= first else spans((*some, (first, last)))
+        return (
+            (*some[:-1], (some[-1][0], max(last, some[-1][1])))
+            if some[-1][0] <= first
+            else spans((*some, (first, last)))
+        )
     return (*some, (first, last))
 
 

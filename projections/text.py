@@ -17,4 +17,4 @@ def clipped(text: str, most: int) -> str:
 
 def one_line(text: str, most: int) -> str:
     """The beginning of a text, white space as single blanks."""
-    return clipped(" ".join(text[: 4 * most].split()), most)
+    return clipped(" ".join(text.split(None, most)[: most + 1]), most)

@@ -45,13 +45,16 @@ class Thought:
     reason: str = ""
     items: list[int] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)  # in force, swallowed ones included
+    carried: set[int] = field(default_factory=set)  # in, and not compacted since
 
     def copy(self) -> "Thought":
-        return Thought(**{**vars(self), "items": list(self.items), "marks": list(self.marks)})
+        own = {"items": list(self.items), "marks": list(self.marks), "carried": set(self.carried)}
+        return Thought(**{**vars(self), **own})
 
     @property
     def visible(self) -> list[int]:
-        return [seq for seq in sorted(self.items) if not any(m.first <= seq <= m.last for m in self.marks)]
+        covered = {seq for seq in self.items for m in self.marks if m.first <= seq <= m.last}
+        return [seq for seq in sorted(self.items) if seq in self.carried or seq not in covered]
 
     @property
     def summaries(self) -> list[Mark]:
@@ -131,6 +134,8 @@ class Model:
         left.items = [seq for seq in left.items if seq not in carried]
         to.archived, to.reason = 0, ""
         to.items = sorted({*to.items, *carried})
+        left.carried -= carried
+        to.carried |= carried
         state.shelf = [*(thought for thought in state.shelf if thought is not to), left]
         state.active = to
 
@@ -138,6 +143,7 @@ class Model:
         swallows = new.first <= new.last and any(new.covers(mark) for mark in active.summaries)
         if swallows or any(new.first <= seq <= new.last for seq in active.visible):
             active.marks.append(new)
+            active.carried -= set(range(new.first, new.last + 1))
 
     # --- what is asked of it -------------------------------------------------------------------------------
 

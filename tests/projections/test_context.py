@@ -31,7 +31,7 @@ from eventlog import (
 )
 from projections import MAIN, Contexts, archived, contexts, fold, index, previews, start, window
 from projections.context import Context, changes
-from projections.spans import Spans
+from projections.spans import Spans, includes
 
 # --- what is shown of a state, and of the model, in the same words -------------------------------------------
 
@@ -671,3 +671,15 @@ def test_a_message_makes_nothing_anew_that_grows_with_the_chat() -> None:
         Forked("p", 1),
     )
     assert all(contexts(old, Entry(head + 1, NOON, event)) is old for event in others)
+
+
+def test_a_question_that_is_carried_back_is_seen_although_its_range_was_compacted() -> None:
+    talk = [user(), ContextOpened("a"), user("a question"), ContextSwitched(MAIN), compacted(1, 3)]
+    state = after(*talk, ContextSwitched("a"), ContextSwitched(MAIN, (3,)))
+    assert includes(window(state, 7).spans, 3)
+    again = after(*talk, ContextSwitched("a"), ContextSwitched(MAIN, (3,)), compacted(1, 3))
+    assert not includes(window(again, 8).spans, 3)
+
+
+def test_a_context_that_is_not_there_has_no_window() -> None:
+    assert window(after(user()), 1, "nobody").entries == ()
