@@ -12,7 +12,7 @@ from projections.text import clipped, one_line
     [
         ("", ""),
         ("short", "short"),
-        ("  many\n\n  spaces\t", "many spaces"),
+        ("  many\n\n  blank\t", "many blank"),
         (" " * 500 + "late", "late"),
         ("a" + " " * 500 + "b", "a b"),
         ("0123456789", "0123456789"),
