@@ -92,7 +92,8 @@ def _read(disk: Disk, folder: Path, name: str) -> tuple[Head, bytes] | None:
         try:
             line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
             title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
-            data = read_at(disk, fd, len(line) + 1, title.bytes) if title else b""  # not copied again: it may be large
+            # Read apart from its title, so that it is not copied again: it may be large.
+            data = read_at(disk, fd, len(line) + 1, title.bytes) if title else b""
         finally:
             disk.close(fd)
     except (OSError, msgspec.DecodeError):
