@@ -114,9 +114,9 @@ def _cuts(messages: Sequence[Message], start: int) -> list[int]:
     )
     cuts = []
     for at in range(start + 1, question + 1):
-        before = max((seq for m in messages[:at] for seq in m.seqs), default=0)
-        after = min((seq for m in messages[at:] for seq in m.seqs if m.kind != "summary"), default=before + 1)
-        if messages[at].role != "tool" and before < after:
+        before = max((seq for m in messages[:at] if m.kind != "summary" for seq in m.seqs), default=0)
+        after = min((seq for m in messages[at:] if m.kind != "summary" for seq in m.seqs), default=before + 1)
+        if messages[at].role != "tool" and messages[at].kind != "summary" and before < after:
             cuts.append(at)
     return cuts
 

@@ -674,7 +674,7 @@ def test_a_message_makes_nothing_anew_that_grows_with_the_chat() -> None:
 
 
 def test_a_question_that_is_carried_back_is_seen_although_its_range_was_compacted() -> None:
-    talk = [user(), ContextOpened("a"), user("a question"), ContextSwitched(MAIN), compacted(1, 3)]
+    talk: list[Event] = [user(), ContextOpened("a"), user("asked"), ContextSwitched(MAIN), compacted(1, 3)]
     state = after(*talk, ContextSwitched("a"), ContextSwitched(MAIN, (3,)))
     assert includes(window(state, 7).spans, 3)
     again = after(*talk, ContextSwitched("a"), ContextSwitched(MAIN, (3,)), compacted(1, 3))
