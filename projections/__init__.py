@@ -21,7 +21,7 @@ What is promised. A view is a value: nothing changes it, and ``then`` is the onl
 give equal views and fingerprints, however they were reached. States are small: history is read from the log, as
 ``spans`` of it. Nothing here does I/O, asks a clock or needs an event loop. Events of a type not known are passed over.
 
-Where to look: ``fold`` projections and views, ``context`` which part of the log the model is at, ``prompt`` what it is
+Where to look: ``folding`` projections and views, ``context`` which part of the log the model is at, ``prompt`` what it is
 sent, ``to_*`` in whose shape; ``archive``, ``lifetime``, ``digest`` what else is read from the log with their help.
 """
 
@@ -42,12 +42,13 @@ from projections.cutting import Cut as Cut
 from projections.cutting import cut as cut
 from projections.digest import Execution as Execution
 from projections.digest import digests as digests
-from projections.fold import OutOfOrder as OutOfOrder
-from projections.fold import Projection as Projection
-from projections.fold import View as View
-from projections.fold import fold as fold
-from projections.fold import projection as projection
-from projections.fold import start as start
+from projections.folding import OutOfOrder as OutOfOrder
+from projections.folding import Projection as Projection
+from projections.folding import View as View
+from projections.folding import fold as fold
+from projections.folding import projection as projection
+from projections.folding import start as start
+from projections.from_ui import from_ui_messages as from_ui_messages
 from projections.lifetime import Lifetime as Lifetime
 from projections.lifetime import lifetimes as lifetimes
 from projections.listing import Outline as Outline
@@ -60,10 +61,9 @@ from projections.to_anthropic import anthropic as anthropic
 from projections.to_openai import openai_chat as openai_chat
 from projections.to_openai import openai_responses as openai_responses
 from projections.to_seeds import transcript as transcript
+from projections.to_ui import ui_messages as ui_messages
 from projections.tokens import Tokens as Tokens
 from projections.tokens import estimate as estimate
-from projections.ui_import import from_ui_messages as from_ui_messages
-from projections.ui_messages import ui_messages as ui_messages
 from projections.work import calls as calls
 from projections.work import executions as executions
 from projections.work import skills as skills

@@ -31,7 +31,7 @@ from eventlog import (
     Rewound,
 )
 from projections.columns import Rows, Seqs
-from projections.fold import projection
+from projections.folding import projection
 from projections.packing import Unpack, pack
 from projections.spans import Spans, common, extended, minus, path, spans
 from projections.text import clipped

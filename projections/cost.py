@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from eventlog import Entry, ModelCalled, ModelReturned
-from projections.fold import projection
+from projections.folding import projection
 
 _MODELS = 64
 _OTHER = "(other models)"

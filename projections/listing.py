@@ -3,7 +3,7 @@
 import msgspec
 
 from eventlog import ChatStarted, CheckpointSet, Entry, Forked, MessageAdded
-from projections.fold import projection
+from projections.folding import projection
 from projections.text import one_line, text_of
 
 _TITLE = 80

@@ -35,7 +35,7 @@ from eventlog import (
     ToolReturned,
 )
 from projections.context import Compaction, Window, contexts, window
-from projections.fold import View
+from projections.folding import View
 from projections.spans import includes
 
 INTERRUPTED = "Interrupted: no result of this call was recorded."

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from eventlog import Head
-from projections.fold import Projection, View
+from projections.folding import Projection, View
 
 _States = dict[str, tuple[int, memoryview]]  # not copied before they are unpacked
 _encode = msgspec.msgpack.Encoder().encode

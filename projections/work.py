@@ -19,7 +19,7 @@ from eventlog import (
     ToolReturned,
 )
 from projections.columns import Rows, Seqs
-from projections.fold import projection
+from projections.folding import projection
 from projections.spans import includes, path
 
 WINDOW = 200

@@ -2,8 +2,13 @@
 
 import ast
 from pathlib import Path
+from types import ModuleType
 
+import pytest
+
+import agent
 import eventlog
+import projections
 from eventlog import events
 
 VOCABULARY = """
@@ -17,6 +22,18 @@ NAMES = """
     ChatDeleted ChatExists ChatfoldError Conflict CorruptLog Disk DiskFull Durability DurabilityUnknown FileStorage
     ForkedProcess Hit IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat Problem ReadOnly Report
     Storage check repair salvage scan
+"""
+
+PROJECTIONS = """
+    Contexts Cut Execution IndexRow Lifetime MAIN Message OutOfOrder Outline Projection STANDARD Tokens
+    Usage View Window anthropic archived calls contexts cut digests estimate executions first_difference
+    fold from_ui_messages index lifetimes lineage messages openai_chat openai_responses outline previews
+    projection skills start transcript ui_messages usage window
+"""
+
+AGENT = """
+    CannotFit Chat Moment NoSuchContext NoSuchPoint Opened Store SummaryFailed keep_view open_view
+    window_entries
 """
 
 TAGS = """
@@ -45,6 +62,14 @@ def test_the_vocabulary_is_what_it_was() -> None:
 
 def test_eventlog_exports_what_it_did() -> None:
     assert sorted(exported() - set(VOCABULARY.split())) == NAMES.split()
+
+
+@pytest.mark.parametrize(("package", "names"), [(projections, PROJECTIONS), (agent, AGENT)])
+def test_the_other_packages_export_what_they_did(package: ModuleType, names: str) -> None:
+    assert package.__file__ is not None
+    shown = {name for name in vars(package) if not name.startswith("_")} - {"Any"}
+    modules = {path.stem for path in Path(package.__file__).parent.glob("*.py")}
+    assert sorted(shown - modules) == names.split()
 
 
 def test_every_exported_name_is_there() -> None:

@@ -32,8 +32,8 @@ from eventlog import (
 )
 from eventlog.events import scrub
 from eventlog.values import check
-from projections.ui_import import from_ui_messages
-from projections.ui_messages import ui_messages
+from projections.from_ui import from_ui_messages
+from projections.to_ui import ui_messages
 
 Object = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""ui_import: messages of the AI SDK (npm ``ai``, versions 5 and 6) as the events to append.
+"""from_ui_messages: messages of the AI SDK (npm ``ai``, versions 5 and 6) as the events to append.
 
     await log.append("chat-42", *from_ui_messages(messages))
 
@@ -32,7 +32,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.ui_messages import (
+from projections.to_ui import (
     OF_RESULT,
     RESERVED,
     STEP,

@@ -1,7 +1,7 @@
 """ui_messages: a history as the AI SDK (npm ``ai``, versions 5 and 6) stores and shows it, a list of ``UIMessage``.
 
     ui_messages(entries)            # of a window or of a whole log
-    from_ui_messages(messages)      # in ``ui_import``: the way back
+    from_ui_messages(messages)      # in ``from_ui``: the way back
 
 - A message of a user or of the system is one message. All the assistant said and did up to the next one, or to the
   next run, is one message, in steps; a step begins with what is first said or called after results. What the SDK
