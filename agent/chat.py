@@ -44,10 +44,12 @@ _KNOWN = 2048  # entries remembered, so that the messages of the next call need 
 
 
 class Chat(Moment):
-    def __init__(self, log: Log, key: str, opened: Opened) -> None:
+    """``later``: where the tasks are put that somebody has to wait for before the log is closed."""
+
+    def __init__(self, log: Log, key: str, opened: Opened, later: set[asyncio.Task[None]]) -> None:
         super().__init__(log, key, opened)
         self._kept = opened.view  # where the newest snapshot is, as far as we know
-        self._keeping: asyncio.Task[View] | None = None
+        self._later = later
 
     # --- recording ---------------------------------------------------------------------------------------
 
@@ -119,19 +121,16 @@ class Chat(Moment):
                 "another chat of the same key took its place", chat=self.key, seq=self.seq
             ) from None
         self._recent = [*self._recent, *new][-_KNOWN:]
-        if self.seq - self._kept.seq >= KEEP and (self._keeping is None or self._keeping.done()):
-            self._keeping = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.view))
+        if self.seq - self._kept.seq >= KEEP:
+            task = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.view))
+            self._later.add(task)
+            task.add_done_callback(self._later.discard)
             self._kept = self.view
 
     async def _reopen(self) -> None:
         """The history was changed: what was folded before may hold what was erased."""
         opened = await open_view(self.log, self.key, projections=self.view.projections)
         self.view, self._recent, self._kept = opened.view, opened.recent, opened.view
-
-    async def settle(self) -> None:
-        """Waits for what is still being done for later, such as a snapshot."""
-        if self._keeping is not None:
-            await self._keeping
 
     async def decide(self, events: Callable[[View], Iterable[Event]]) -> list[Entry]:
         """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
@@ -238,7 +237,8 @@ class Chat(Moment):
         """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
         await self.refresh()
         await self.log.fork(self.key, key, self.seq if at is None else await self._seq(at))
-        return Chat(self.log, key, await open_view(self.log, key, projections=self.view.projections))
+        opened = await open_view(self.log, key, projections=self.view.projections)
+        return Chat(self.log, key, opened, self._later)
 
     async def _seq(self, point: Point) -> int:
         match point:

@@ -8,11 +8,12 @@ every border between segments, so that any seq is at most a segment away, and th
 
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from eventlog import Conflict, Entry, Head, Log
+from eventlog import ChatfoldError, Conflict, Entry, Head, Log
 from projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start, window
 from projections.snapshots import dump, load
 from projections.spans import Spans, minus
@@ -112,12 +113,14 @@ async def keep_view(log: Log, chat: str, view: View) -> None:
     await log.storage.keep(chat, view.head, dump(view))
 
 
-async def keep_up(log: Log, chat: str, base: View, upto: View) -> View:
-    """Snapshots at the borders between two views of a chat, and at the second."""
-    entries = [entry async for entry in log.read(chat, base.seq + 1, upto.seq)]
-    view = await _passed(log, chat, base, entries, await log.storage.borders(chat))
-    await keep_view(log, chat, view)
-    return view
+async def keep_up(log: Log, chat: str, base: View, upto: View) -> None:
+    """Snapshots at the borders between two views of a chat, and at the second; none if the chat is gone meanwhile."""
+    with suppress(OutOfOrder, ChatfoldError):  # whoever needs the chat itself will be told
+        entries = [entry async for entry in log.read(chat, base.seq + 1, upto.seq)]
+        if entries and entries[-1].link == upto.head.sum:
+            await keep_view(
+                log, chat, await _passed(log, chat, base, entries, await log.storage.borders(chat))
+            )
 
 
 async def window_entries(log: Log, chat: str, opened: Opened) -> list[Entry]:

@@ -4,6 +4,7 @@ async with Store("./chats") as store:               # or Store.memory()
     chat = await store.chat("telegram-chat-42")     # nothing on disk until the first event
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -38,7 +39,7 @@ class Store:
             place = FileStorage(place, durability=durability, read_only=read_only)
         self.log = Log(place)
         self._projections = (*STANDARD, *projections)
-        self._chats: list[Chat] = []
+        self._later: set[asyncio.Task[None]] = set()  # snapshots that are being taken
 
     @classmethod
     def memory(cls, *, projections: Sequence[Projection[Any]] = ()) -> Self:
@@ -52,20 +53,18 @@ class Store:
         await self.close()
 
     async def close(self) -> None:
-        for chat in self._chats:
-            await chat.settle()
+        await asyncio.gather(*self._later)
         await self.log.storage.close()
 
     async def chat(self, key: str) -> Chat:
         """The chat of this key, as it is now. There need not be one yet."""
-        chat = Chat(self.log, key, await open_view(self.log, key, projections=self._projections))
-        self._chats.append(chat)
-        return chat
+        opened = await open_view(self.log, key, projections=self._projections)
+        return Chat(self.log, key, opened, self._later)
 
     async def chats(self) -> AsyncIterator[Listed]:
         """All chats, by key. Of a long one only its newest snapshot and its end are read."""
         async for key in self.log.chats():
-            opened = await open_view(self.log, key, projections=(outline,))
+            opened = await open_view(self.log, key, projections=self._projections)
             yield Listed(key, opened.view[outline])
 
     async def delete(self, key: str) -> None:

@@ -366,3 +366,12 @@ async def test_a_list_of_chats_shows_titles_counts_and_activity(store: Store) ->
         await chat.user(f"title of {key}")
     listed = [(chat.key, chat.outline.title, chat.outline.messages) async for chat in store.chats()]
     assert listed == [("one", "title of one", 1), ("two", "title of two", 1)]
+
+
+async def test_a_snapshot_for_later_does_not_mind_that_the_chat_is_gone(store: Store) -> None:
+    chat = await store.chat("chat")
+    await turns(chat, 127)
+    await chat.record(user("the last one"), assistant("deleted before its snapshot is taken"))
+    await store.delete("chat")
+    await store.close()
+    assert [head async for head, _ in store.log.storage.kept("chat")] == []
