@@ -10,6 +10,7 @@ Nothing is deleted: the range is marked, ``compaction_reverted`` takes the mark 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -80,7 +81,7 @@ def planned(
     view: View, messages: Sequence[Message], policy: Policy, *, count: Counter = estimate, chat: str = ""
 ) -> Plan | None:
     """What to hide so that the rest fits; None if there is nothing that could be hidden."""
-    start = sum(1 for message in messages if message.role in ("system", "developer"))
+    start = sum(1 for _ in takewhile(lambda message: message.is_system, messages))
     cuts = _cuts(messages, start)
     if not cuts:
         return None

@@ -3,8 +3,7 @@
 An event is a plain value: no id, no clock, equal when its fields are equal. What the log adds (seq, time,
 run, id, checksums) wraps it in an ``Entry``. The name of an event on disk is its ``tag``, spelled out here
 and never derived from the class name. A tag this version does not know is read as ``Unknown``, byte for
-byte; a field this version does not know is left alone on disk and skipped here. A field added later has a
-default, so that old lines still read.
+byte; a field it does not know is left alone on disk and skipped here. A later field has a default: old lines still read.
 """
 
 from typing import Any, Literal, TypeAlias

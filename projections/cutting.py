@@ -10,10 +10,8 @@ from itertools import takewhile
 import msgspec
 
 from projections.prompt import Message
-from projections.tokens import Counter, Tokens, estimate, of_part
+from projections.tokens import FRAMING, Counter, Tokens, estimate, of_part
 from projections.wire import json_text
-
-_PER_MESSAGE = 4  # what a provider adds around each
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -37,7 +35,7 @@ def cut(
 ) -> Cut:
     """At most so many messages, or tokens by this ``count``, or both; ``Cut.tokens`` says it is an estimate."""
     sizes = [tokens_of(message, count) for message in messages]
-    fixed = sum(1 for _ in takewhile(_is_system, messages))
+    fixed = sum(1 for _ in takewhile(lambda message: message.is_system, messages))
     start, used = len(messages), sum(sizes[:fixed])
 
     def fits(first: int, size: int) -> bool:
@@ -60,10 +58,6 @@ def cut(
     )
 
 
-def _is_system(message: Message) -> bool:
-    return message.role in ("system", "developer")
-
-
 def _units(messages: Sequence[Message], fixed: int) -> list[int]:
     """Where something begins that must stay together: a message, or calls and their results."""
     return [index for index in range(fixed, len(messages)) if messages[index].role != "tool"]
@@ -72,4 +66,4 @@ def _units(messages: Sequence[Message], fixed: int) -> list[int]:
 def tokens_of(message: Message, count: Counter = estimate) -> int:
     parts = (*message.parts, *(part for result in message.results for part in result.parts))
     calls = sum(count(call.name) + count(json_text(call.args)) for call in message.calls)
-    return _PER_MESSAGE + calls + sum(of_part(part, count) for part in parts)
+    return FRAMING + calls + sum(of_part(part, count) for part in parts)

@@ -78,6 +78,11 @@ class Message(msgspec.Struct, frozen=True):
     results: tuple[Result, ...] = ()
     kind: Kind = "said"
 
+    @property
+    def is_system(self) -> bool:
+        """By an embedder, for the model: it comes first, and stays."""
+        return self.role in ("system", "developer")
+
 
 def messages(view: View, entries: Iterable[Entry]) -> tuple[Message, ...]:
     """``entries``: at least those of the window, in order; others are skipped."""

@@ -2,12 +2,23 @@
 
 from collections.abc import Iterable
 
-from eventlog import Part, Text
+from eventlog import File, Part, Text
 
 
 def text_of(parts: Iterable[Part]) -> str:
     """What was said in words."""
     return "\n".join(part.text for part in parts if type(part) is Text)
+
+
+_TEXTUAL = ("json", "xml", "yaml", "toml", "javascript", "sql")
+
+
+def text_of_file(file: File) -> str | None:
+    """What a text file says; None for other files, and for those whose bytes are elsewhere."""
+    kind = file.media_type.partition(";")[0].strip().lower()
+    if not file.data or not (kind.startswith("text/") or kind.endswith(_TEXTUAL)):
+        return None
+    return file.data.decode("utf-8", "replace")
 
 
 def clipped(text: str, most: int) -> str:

@@ -37,7 +37,7 @@ Block = dict[str, Any]
 def anthropic(messages: Sequence[Message], *, model: str = "", provider: str = "anthropic") -> dict[str, Any]:
     """Reasoning goes back to the ``model`` of the ``provider`` it came from, and to no other."""
     ids = call_ids(messages, 64)
-    first = list(takewhile(_is_system, messages))
+    first = list(takewhile(lambda message: message.is_system, messages))
     system = [_text(text) for message in first if (text := words(message.parts))]
     turns: list[Block] = []
     for message in messages[len(first) :]:
@@ -59,10 +59,6 @@ def _needs_a_word(turns: list[Block], turn: Block) -> bool:
         return True
     joined = turns[-1]["role"] == "assistant"
     return joined and not _shows(turn["content"][0]) and _shows(turns[-1]["content"][0])
-
-
-def _is_system(message: Message) -> bool:
-    return message.role in ("system", "developer")
 
 
 def _content(message: Message, ids: dict[int, str], provider: str, model: str) -> list[Block]:

@@ -32,8 +32,6 @@ a prompt early, while too little gets it refused. What is no language, such as r
 times its estimate.
 """
 
-import base64
-import json
 import re
 from collections.abc import Callable
 from string import ascii_lowercase, ascii_uppercase, digits
@@ -48,7 +46,6 @@ from eventlog import (
     Event,
     File,
     Injected,
-    Json,
     MessageAdded,
     Part,
     Reasoning,
@@ -56,6 +53,8 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from projections.text import text_of_file
+from projections.wire import json_text
 
 Counter: TypeAlias = Callable[[str], int]
 
@@ -68,9 +67,11 @@ IMAGE = 1_600
 PAGE = 2_400
 """Of a PDF. Anthropic's guide to PDF support: about 7,000 for three pages, each shown as text and as an image."""
 
+LABEL = 20
+"""Of the line that tells of a file."""
+
 _BYTES_PER_PAGE = 50_000  # where the pages cannot be counted: they may be compressed, or elsewhere
 _BYTES_PER_SOUND = 250  # Google's guide gives 32 tokens a second of sound: at 64 kbit/s, 8,000 bytes
-_BYTES_PER_OTHER = 4
 
 _PLAIN, _OTHER = 20, 40  # hundredths of a token: a small letter or a blank; any other ASCII character
 _COSTS = (  # hundredths of a token: the first bytes of a character, and what such a character costs
@@ -85,7 +86,6 @@ _FREE = (ascii_lowercase + " ").encode() + bytes(range(0x80, 0xC0))  # nothing o
 _CLASS = bytes.maketrans(b"".join(s for s, _ in _COSTS), b"".join(s[:1] * len(s) for s, _ in _COSTS))
 _EXTRA = tuple((firsts[0], cost - _OTHER) for firsts, cost in _COSTS)
 
-_TEXTUAL = ("json", "xml", "yaml", "toml", "javascript", "sql")
 _PDF_PAGE = re.compile(rb"/Type\s*/Page\b")
 
 
@@ -113,7 +113,7 @@ def of_part(part: Part, count: Counter = estimate) -> int:
         case Text(text=text) | Reasoning(text=text):
             return count(text)
         case Data(data=data):
-            return count(_json(data))
+            return count(json_text(data))
         case File():
             return _of_file(part, count)
 
@@ -126,26 +126,21 @@ def of_event(event: Event, count: Counter = estimate) -> int:
         case MessageAdded(parts=parts) | ToolReturned(parts=parts) | Injected(parts=parts):
             return FRAMING + sum(of_part(part, count) for part in parts)
         case ToolCalled(name=name, args=args):
-            return FRAMING + count(name) + count(_json(args))
+            return FRAMING + count(name) + count(json_text(args))
         case Compacted(summary=text) | ContextRecalled(text=text):
             return FRAMING + count(text)
     return 0
 
 
 def _of_file(file: File, count: Counter) -> int:
+    """What is sent as a file costs what providers say; what is not, the words that stand for it."""
     kind = file.media_type.partition(";")[0].strip().lower()
-    if kind.startswith("text/") or kind.endswith(_TEXTUAL):
-        return count(file.data.decode("utf-8", "replace"))
+    if (text := text_of_file(file)) is not None:
+        return LABEL + count(text)
     if kind.startswith("image/"):
         return IMAGE
     if kind == "application/pdf":
         return PAGE * (len(_PDF_PAGE.findall(file.data)) or 1 + len(file.data) // _BYTES_PER_PAGE)
-    sound = kind.startswith(("audio/", "video/"))
-    return -(-len(file.data) // (_BYTES_PER_SOUND if sound else _BYTES_PER_OTHER))
-
-
-def _json(value: Json) -> str:
-    try:
-        return msgspec.json.encode(value).decode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return json.dumps(value, ensure_ascii=False, default=lambda data: base64.b64encode(data).decode())
+    if kind.startswith("audio/"):
+        return LABEL + len(file.data) // _BYTES_PER_SOUND
+    return LABEL

@@ -12,6 +12,7 @@ from xxhash import xxh3_64_hexdigest
 
 from eventlog import Data, File, Json, Part, Text
 from projections.prompt import Message
+from projections.text import clipped, text_of_file
 
 _SAFE = re.compile(r"[a-zA-Z0-9_-]+")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
@@ -108,9 +109,11 @@ def words(parts: Iterable[Part], *, data: bool = False) -> str:
 
 
 def described(file: File) -> str:
-    """What stands for a file where it cannot be sent."""
+    """What stands for a file where it cannot be sent as one: what a text file says, of others what they are."""
     size = f", {len(file.data)} bytes" if file.data else ""
-    return clean(f"[file {file.name or file.url or 'without a name'}: {file.media_type}{size}]")
+    label = f"[file {file.name or clipped(file.url, 200) or 'without a name'}: {file.media_type}{size}]"
+    text = text_of_file(file)
+    return clean(label if text is None else f"{label}\n{text}")
 
 
 def data_url(file: File) -> str:

@@ -530,3 +530,12 @@ def test_reasoning_that_was_not_shown_goes_back_to_anthropic_as_it_came(redacted
     hidden = Reasoning("", "p", "m", "signed", redacted=redacted)
     made = prompt(user("Hi"), thinking(hidden, Text("Hello.")))
     assert anthropic(made, provider="p", model="m")["messages"][1]["content"][0] == sent
+
+
+def test_a_text_file_is_read_to_the_model_and_another_is_described() -> None:
+    files = File("text/csv", b"a,b", name="t.csv"), File("application/zip", b"PK", name="z.zip")
+    [turn] = openai_chat(prompt(MessageAdded("user", files)))
+    assert [part["text"] for part in turn["content"]] == [
+        "[file t.csv: text/csv, 3 bytes]\na,b",
+        "[file z.zip: application/zip, 2 bytes]",
+    ]

@@ -26,7 +26,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.tokens import FRAMING, IMAGE, PAGE, Tokens, estimate, of_event, of_part
+from projections.tokens import FRAMING, IMAGE, LABEL, PAGE, Tokens, estimate, of_event, of_part
 
 
 class Figure(msgspec.Struct):
@@ -125,17 +125,17 @@ WORDS = "what is the weather like in Reykjavík?"
             Data("weather", {"degrees": 7, "of": [None, b"\xff"]}),
             estimate('{"degrees":7,"of":[null,"/w=="]}'),
         ),
-        (File("text/markdown; charset=utf-8", WORDS.encode()), estimate(WORDS)),
-        (File("application/vnd.api+json", b'{"a":1}'), estimate('{"a":1}')),
-        (File("image/svg+xml", b"<svg></svg>"), estimate("<svg></svg>")),
+        (File("text/markdown; charset=utf-8", WORDS.encode()), LABEL + estimate(WORDS)),
+        (File("application/vnd.api+json", b'{"a":1}'), LABEL + estimate('{"a":1}')),
+        (File("image/svg+xml", b"<svg></svg>"), LABEL + estimate("<svg></svg>")),
         (File("image/png", b"\x89PNG" * 10_000), IMAGE),
         (File("image/jpeg", url="https://example.org/a.jpg"), IMAGE),
         (File("application/pdf", b"<</Type /Pages>> <</Type /Page>> <</Type/Page/Parent 1 0 R>>"), 2 * PAGE),
         (File("application/pdf", b"compressed" * 15_000), 4 * PAGE),
         (File("application/pdf", url="https://example.org/a.pdf"), PAGE),
-        (File("audio/mpeg", bytes(80_000)), 320),
-        (File("application/zip", bytes(4_001)), 1_001),
-        (File("application/octet-stream"), 0),
+        (File("audio/mpeg", bytes(80_000)), LABEL + 320),
+        (File("application/zip", bytes(4_001)), LABEL),
+        (File("application/octet-stream"), LABEL),
     ],
 )
 def test_what_a_part_costs(part: Part, cost: int) -> None:
@@ -170,7 +170,7 @@ def test_a_counter_takes_the_place_of_the_estimate() -> None:
     call = ToolCalled("call-1", "weather", {"city": "Oslo"})
     assert of_event(call, len) == FRAMING + len("weather") + len('{"city":"Oslo"}')
     assert of_event(MessageAdded("user", SAID), len) == FRAMING + len(WORDS) + 1
-    assert of_part(File("text/plain", b"12345"), len) == 5
+    assert of_part(File("text/plain", b"12345"), len) == LABEL + 5
 
 
 @given(events())
