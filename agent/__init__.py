@@ -24,4 +24,7 @@ from agent.opening import Opened as Opened
 from agent.opening import keep_view as keep_view
 from agent.opening import open_view as open_view
 from agent.opening import window_entries as window_entries
+from agent.says import assistant as assistant
+from agent.says import system as system
+from agent.says import user as user
 from agent.store import Store as Store

@@ -11,11 +11,11 @@ from eventlog import ChatfoldError
 
 
 class NoSuchContext(ChatfoldError):
-    next_step = "``list_contexts()`` shows what there is"
+    next_step = "list_contexts() shows what there is"
 
 
 class NoSuchPoint(ChatfoldError):
-    next_step = "``chat[lineage].checkpoints`` names the checkpoints, ``chat.seq`` the last entry"
+    next_step = "chat[lineage].checkpoints names the checkpoints, chat.seq the last entry"
 
 
 class SummaryFailed(ChatfoldError):

@@ -32,8 +32,8 @@ PROJECTIONS = """
 """
 
 AGENT = """
-    CannotFit Chat Moment NoSuchContext NoSuchPoint Opened Store SummaryFailed keep_view open_view
-    window_entries
+    CannotFit Chat Moment NoSuchContext NoSuchPoint Opened Store SummaryFailed assistant keep_view
+    open_view system user window_entries
 """
 
 TAGS = """
