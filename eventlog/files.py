@@ -20,7 +20,7 @@ from eventlog.folder import BIG_PAGE, Folder
 from eventlog.forking import fork_chat
 from eventlog.lanes import OPEN_CHATS, Lanes
 from eventlog.layout import CHATS, chat_path, make_root, move_out, read_key, sweep
-from eventlog.line import Draft, decode, decode_all, link_of
+from eventlog.line import ESCAPE, Draft, decode, decode_all, link_of
 from eventlog.lock import locked
 from eventlog.names import chat_key, is_hashed
 from eventlog.numbering import Append
@@ -313,7 +313,8 @@ def _next(folder: Folder, pages: Iterator[list[bytes]]) -> list[bytes] | None:
     with folder.lock:
         try:
             page = next(pages, None)
-            return None if page is None else [folder.whole(line) for line in page]
+            # Most lines keep nothing elsewhere, and reading a long chat is mostly this line.
+            return None if page is None else [folder.whole(line) if ESCAPE in line else line for line in page]
         except FileNotFoundError:
             raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
 

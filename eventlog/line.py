@@ -24,7 +24,8 @@ ENTRY, HEADER, SEAL = b'{"seq":', b'{"chatfold":', b'{"seal":'
 _SUM = 26  # ,"sum":"<16 hex>"}
 _PREV = slice(-_SUM - 17, -_SUM - 1)
 _MAX_EVENT = MAX_LINE - (1 << 14)  # leaves room for the rest of the line, a run and an id included
-_ESC = ord(ESC)
+ESCAPE = ord(ESC)
+"""A line without this byte holds all that it says."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
@@ -131,7 +132,7 @@ def draft(event: Event) -> Draft:
         raw = b""
     except ValueError as error:  # an integer of more digits than Python converts
         raise InvalidEvent(f"{type(event).__name__}: {error}") from None
-    if raw and _ESC not in raw and len(raw) <= _MAX_EVENT:
+    if raw and ESCAPE not in raw and len(raw) <= _MAX_EVENT:
         return Draft(event, raw, tuple(texts))
     return _draft_escaped(event)
 
@@ -230,7 +231,7 @@ _decode_tag = msgspec.json.Decoder(_Tag).decode
 def decode(line: bytes) -> Entry:
     """The entry of a verified, resolved line. An event we cannot read becomes ``Unknown``."""
     try:
-        if _ESC not in line:
+        if ESCAPE not in line:
             return _decode_entry(line)
         entry = msgspec.convert(unescape(_decode_any(line)), Entry)
     except msgspec.ValidationError:
@@ -243,7 +244,7 @@ def decode(line: bytes) -> Entry:
 def decode_all(lines: list[bytes], whole: Callable[[bytes], bytes]) -> Iterator[Entry]:
     """The entries of verified lines; ``whole`` puts back what a line keeps elsewhere. Written for speed."""
     for line in lines:
-        if _ESC in line:
+        if ESCAPE in line:
             yield decode(whole(line))
             continue
         try:
@@ -324,7 +325,7 @@ def resolve(
         return _encode(content.decode() if kind == b"text" else escape(content, lambda *_: None))
 
     # A DEL of the user's is escaped and a quote of the user's has a backslash: no text can look like these.
-    return _ELSEWHERE.sub(put_back, line) if _ESC in line else line
+    return _ELSEWHERE.sub(put_back, line) if ESCAPE in line else line
 
 
 def _quoted(line: bytes, at: int, size: int) -> bytes:
@@ -337,7 +338,7 @@ def _quoted(line: bytes, at: int, size: int) -> bytes:
 
 def references(line: bytes) -> tuple[set[int], set[str]]:
     """(seqs, blobs) this line needs to be whole."""
-    found = _ELSEWHERE.findall(line) if _ESC in line else []
+    found = _ELSEWHERE.findall(line) if ESCAPE in line else []
     return {int(f[1]) for f in found if f[0]}, {f[5].decode() for f in found if f[4]}
 
 

@@ -5,7 +5,7 @@ from typing import Self
 
 from eventlog.errors import ChatDeleted
 from eventlog.events import Entry, Event, Forked, Head, Redacted
-from eventlog.line import decode, draft
+from eventlog.line import decode, decode_all, draft
 from eventlog.numbering import Append
 from eventlog.search import Hit
 from eventlog.storage import Durability, Storage
@@ -44,7 +44,7 @@ class Log:
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:
         """What ``read`` reads, many entries at a time."""
         async for page in self.storage.read(chat, first, last):
-            yield [decode(line) for line in page]
+            yield list(decode_all(page, bytes))
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries ``first`` … ``last``, or to the end as it is when the reading starts."""
