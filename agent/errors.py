@@ -15,7 +15,7 @@ class NoSuchContext(ChatfoldError):
 
 
 class NoSuchPoint(ChatfoldError):
-    next_step = "chat[lineage].checkpoints names the checkpoints, chat.seq the last entry"
+    next_step = "A point is a seq up to the last entry, the name of a checkpoint, or a time"
 
 
 class SummaryFailed(ChatfoldError):

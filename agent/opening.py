@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from eventlog import ChatfoldError, Conflict, Entry, Head, Log
+from agent.errors import NoSuchPoint
+from eventlog import ChatfoldError, Entry, Head, Log
 from projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start, window
 from projections.snapshots import dump, load
 from projections.spans import Spans, minus
@@ -37,7 +38,7 @@ async def open_view(
     head = await log.head(chat)
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
-        raise Conflict(last, head.seq, chat=chat)
+        raise NoSuchPoint(f"there is no entry {last}, the chat ends at {head.seq}", chat=chat, seq=head.seq)
     async for base in _bases(log, chat, last if at is not None else None, projections):
         if base.seq > last:
             continue

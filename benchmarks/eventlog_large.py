@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks.eventlog_store import build, chat_folder, delete_caches, in_new_process, size_of
+from benchmarks.eventlog_store import build, chat_folder, delete_caches, size_of
+from benchmarks.machine import in_new_process
 from benchmarks.measure import Case, Row, at_least, at_most, compared, interleave, limited, progress
 from eventlog import FileStorage, Log
 
@@ -69,7 +70,7 @@ def _opened(root: Path, chat: str, text: str, *, caches: bool = True) -> Case:
     def case() -> float:
         if not caches:
             delete_caches(root, chat)
-        return in_new_process(f"open-{text}", root, chat)
+        return float(in_new_process("eventlog_child", f"open-{text}", root, chat))
 
     return case
 
@@ -79,7 +80,7 @@ def _last(root: Path, rounds: int, events: int) -> Iterator[Row]:
     large, small = _chat(events), _chat(_SMALL)
 
     def last(chat: str) -> Case:
-        return lambda: in_new_process("last", root, chat, 50)
+        return lambda: float(in_new_process("eventlog_child", "last", root, chat, 50))
 
     samples = interleave(rounds, {chat: last(chat) for chat in (large, small)}, warm_up=False)
     yield compared(f"read the last 50 of {events:,}, cold process", "ms", samples, large, small, at_most(2))

@@ -62,12 +62,3 @@ def start_child(*arguments: object) -> "subprocess.Popen[str]":
     """A new process that runs ``eventlog_child`` and prints JSON."""
     command = [sys.executable, "-m", "benchmarks.eventlog_child", *map(str, arguments)]
     return subprocess.Popen(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True)
-
-
-def in_new_process(*arguments: object) -> float:
-    """The milliseconds a new process took for the deed, its start and imports left out."""
-    with start_child(*arguments) as child:
-        output, _ = child.communicate()
-    if child.returncode:
-        raise RuntimeError(f"the process for {arguments[0]!r} failed; see above")
-    return float(output)

@@ -5,6 +5,8 @@ import os
 import platform
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -70,3 +72,9 @@ def scratch() -> Iterator[Path]:
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
+
+
+def in_new_process(module: str, *arguments: object) -> bytes:
+    """What the module of this package prints."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    return subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, check=True).stdout

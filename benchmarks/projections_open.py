@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 
 from agent.opening import keep_view, open_view
+from benchmarks.machine import in_new_process
 from benchmarks.measure import Row, Samples, Target, at_least, at_most, compared, interleave, progress
 from benchmarks.projections_opened import Opened
 from benchmarks.projections_peers import AGENTS, SQLITE, fill_sqlite
-from benchmarks.projections_store import CHAT, WINDOW, Built, Turn, history, in_new_process
+from benchmarks.projections_store import CHAT, WINDOW, Built, Turn, history
 from eventlog import Compacted, Event, FileStorage, Log, MessageAdded, Text, ToolCalled, ToolReturned
 from projections.prompt import SUMMARY
 

@@ -6,8 +6,6 @@ compacted every few hundred entries, and once more at the end, so that the model
 """
 
 import asyncio
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -18,7 +16,6 @@ from typing import NamedTuple
 import msgspec
 
 from agent.opening import open_view
-from benchmarks.machine import HERE
 from benchmarks.measure import progress
 from benchmarks.workload import turns
 from eventlog import (
@@ -163,9 +160,3 @@ async def build(root: Path, seed: int, entries: int) -> Built:
         opened = await open_view(log, CHAT)
         assert opened.view.seq == done
     return Built(entries, done, messages, payload)
-
-
-def in_new_process(module: str, *arguments: object) -> bytes:
-    """What the module of this package prints."""
-    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
-    return subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, check=True).stdout

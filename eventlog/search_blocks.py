@@ -192,28 +192,23 @@ class Block:
         self.talk.append(is_talk(entry))
         self.link = entry.link
 
+    def _copy(self) -> "Block":
+        """All but the words and runs."""
+        block = Block(self.first, self.before)
+        block.link, block.size = self.link, self.size
+        block.lengths, block.talk = self.lengths[:], self.talk[:]
+        return block
+
     def frozen(self) -> "Block":
         """As it is now, to be kept; this one may go on growing."""
-        block = Block(self.first, self.before)
-        block.link, block.lengths, block.talk, block.size = (
-            self.link,
-            self.lengths[:],
-            self.talk[:],
-            self.size,
-        )
+        block = self._copy()
         block.words = self.words.freeze() if isinstance(self.words, Words) else self.words
         block.runs = self.runs.freeze() if isinstance(self.runs, Runs) else self.runs
         return block
 
     def thawed(self) -> "Block":
         """The same, growing."""
-        block = Block(self.first, self.before)
-        block.link, block.lengths, block.talk, block.size = (
-            self.link,
-            self.lengths[:],
-            self.talk[:],
-            self.size,
-        )
+        block = self._copy()
         block.words = self.words.thaw() if isinstance(self.words, FrozenWords) else self.words
         block.runs = self.runs.thaw() if isinstance(self.runs, FrozenRuns) else self.runs
         return block
