@@ -15,10 +15,15 @@ Where to look: ``opening`` how a view is reached, ``moment`` what can be read, `
 """
 
 from agent.chat import Chat as Chat
+from agent.compaction import HISTORY as HISTORY
+from agent.compaction import IN_MEMORY as IN_MEMORY
+from agent.compaction import Policy as Policy
 from agent.errors import CannotFit as CannotFit
 from agent.errors import NoSuchContext as NoSuchContext
 from agent.errors import NoSuchPoint as NoSuchPoint
+from agent.errors import OtherHistory as OtherHistory
 from agent.errors import SummaryFailed as SummaryFailed
+from agent.listing import Listed as Listed
 from agent.moment import Moment as Moment
 from agent.opening import Opened as Opened
 from agent.opening import keep_view as keep_view
@@ -28,3 +33,4 @@ from agent.says import assistant as assistant
 from agent.says import system as system
 from agent.says import user as user
 from agent.store import Store as Store
+from agent.summary import Material as Material

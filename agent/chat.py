@@ -7,15 +7,18 @@ and again if somebody else was quicker. A verb that refuses has left no trace.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Self, TypeAlias
 
-from agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, planned
+from agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
 from agent.errors import NoSuchPoint
+from agent.exporting import Form
 from agent.moment import Moment
 from agent.opening import KEEP, Opened, keep_up, open_view
-from agent.says import Called, Content, assistant, user
+from agent.overflow import is_too_long
+from agent.receiving import continued
+from agent.says import Called, Content, assistant, injected, user
 from agent.shelf import cleared, loaded, opened_anew, recalled
 from agent.summary import by_looking
 from eventlog import (
@@ -26,15 +29,17 @@ from eventlog import (
     Durability,
     Entry,
     Event,
+    Injected,
     Json,
     Log,
     Redacted,
     Rewound,
+    Role,
     SkillActivated,
     SkillDeactivated,
     ToolCalled,
 )
-from projections import OutOfOrder, View, contexts, estimate, fold, lineage
+from projections import OutOfOrder, contexts, estimate, fold, lineage
 from projections.tokens import Counter
 
 Point: TypeAlias = int | str | datetime
@@ -95,10 +100,41 @@ class Chat(Moment):
     async def deactivate_skill(self, name: str) -> Entry:
         return (await self.record(SkillDeactivated(name)))[0]
 
+    async def inject(
+        self, *content: Content, role: Role = "user", fingerprint: str | None = None, source: str = ""
+    ) -> list[Entry]:
+        """Shows the model what nobody said, once: nothing if it sees one of this fingerprint already.
+
+        Without a ``fingerprint`` that is the same content in the same role.
+        """
+        event = injected(role, content, fingerprint, source)
+
+        async def once(now: Moment) -> Iterable[Event]:
+            seen = (entry.event for entry in await now.read(now.window().spans))
+            known = {one.fingerprint for one in seen if isinstance(one, Injected)}
+            return () if event.fingerprint in known else (event,)
+
+        return await self.decide(once)
+
+    async def receive(self, history: Sequence[Event]) -> list[Entry]:
+        """Records what is new of a history that a client sent whole; see ``receiving`` for what is new.
+
+        ``from_openai``, ``from_anthropic`` and ``from_ui_messages`` make the events from what clients send.
+        """
+
+        async def new(now: Moment) -> Iterable[Event]:
+            return continued(await now.context_entries(), history, chat=self.key)
+
+        return await self.decide(new)
+
     # --- keeping up --------------------------------------------------------------------------------------
 
+    async def now(self) -> Moment:
+        await self.refresh()
+        return Moment(self.log, self.key, self._opened)
+
     async def refresh(self) -> Self:
-        """Takes in what others have written since."""
+        """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
         head = await self.log.head(self.key)
         if head.seq < self.seq:
             raise ChatDeleted("the chat was deleted", chat=self.key, seq=self.seq)
@@ -109,18 +145,22 @@ class Chat(Moment):
     async def _take(self, entries: list[Entry]) -> None:
         """Folds these entries, and before them what others wrote in between."""
         new = [entry for entry in entries if entry.seq > self.seq]
-        if new and new[0].seq > self.seq + 1:
-            new[:0] = [entry async for entry in self.log.read(self.key, self.seq + 1, new[0].seq - 1)]
+        while new and new[0].seq > self.seq + 1:
+            between = [entry async for entry in self.log.read(self.key, self.seq + 1, new[0].seq - 1)]
+            if not between:
+                raise ChatDeleted("the chat was deleted", chat=self.key, seq=self.seq)
+            # Another task may have folded some of them meanwhile.
+            new = [entry for entry in (*between, *new) if entry.seq > self.seq]
         if any(isinstance(entry.event, Redacted) for entry in new):
             await self._reopen()
             return
         try:
-            self.view = fold(self.view, new)
+            view = fold(self.view, new)
         except OutOfOrder:
             raise ChatDeleted(
                 "another chat of the same key took its place", chat=self.key, seq=self.seq
             ) from None
-        self._recent = [*self._recent, *new][-_KNOWN:]
+        self._opened = Opened(view, [*self._opened.recent, *new][-_KNOWN:])
         if self.seq - self._kept.seq >= KEEP:
             task = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.view))
             self._later.add(task)
@@ -129,18 +169,21 @@ class Chat(Moment):
 
     async def _reopen(self) -> None:
         """The history was changed: what was folded before may hold what was erased."""
-        opened = await open_view(self.log, self.key, projections=self.view.projections)
-        self.view, self._recent, self._kept = opened.view, opened.recent, opened.view
+        self._opened = await open_view(self.log, self.key, projections=self.view.projections)
+        self._kept = self.view
 
-    async def decide(self, events: Callable[[View], Iterable[Event]]) -> list[Entry]:
+    async def decide(
+        self, events: Callable[[Moment], Iterable[Event] | Awaitable[Iterable[Event]]]
+    ) -> list[Entry]:
         """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
         while True:
-            await self.refresh()
-            wanted = tuple(events(self.view))
+            now = await self.now()
+            answer = events(now)
+            wanted = tuple(await answer if isinstance(answer, Awaitable) else answer)
             if not wanted:
                 return []
             try:
-                return await self.record(*wanted, after=self.seq)
+                return await self.record(*wanted, after=now.seq)
             except Conflict:
                 continue
 
@@ -149,66 +192,75 @@ class Chat(Moment):
     async def new_context(self, title: str = "", reason: str = "") -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
         new = f"ctx_{secrets.token_hex(8)}"
-        await self.decide(lambda view: opened_anew(view, new, title, reason))
+        await self.decide(lambda now: opened_anew(now.view, new, title, reason))
         return new
 
     async def load_context(
         self, query: str | None = None, *, context_id: str | None = None, reason: str = ""
     ) -> str:
         """Takes up an archived context again: the one of this id, or the one that fits the query best."""
-        await self.refresh()
-        if context_id is None:
-            context_id = await self.find_context(query or "")
-        chosen = context_id
-        await self.decide(lambda view: loaded(view, chosen, reason, chat=self.key))
+        if context_id is None and query is None:
+            raise ValueError("which context? Give a query or a context_id")
+        chosen = await self.find_context(query or "") if context_id is None else context_id
+        await self.decide(lambda now: loaded(now.view, chosen, reason, chat=self.key))
         return chosen
 
     async def clear_context(self, reason: str = "") -> str:
         """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
-        await self.decide(lambda view: cleared(view, reason))
+        await self.decide(lambda now: cleared(now.view, reason))
         return self[contexts].active.id
 
     async def recall(self, context_id: str, mode: Literal["summary", "recent", "full"] = "summary") -> Entry:
         """Shows the model an archived context for reference only. The active one stays."""
-        await self.refresh()
-        return (await self.record(recalled(context_id, mode, await self.shown(context_id))))[0]
+        shown = await self.shown(context_id)
+        return (await self.record(recalled(context_id, mode, shown)))[0]
 
     # --- compaction --------------------------------------------------------------------------------------
 
     async def compact(
         self,
-        *,
         policy: Policy = DEFAULT,
+        *,
         summarise: Summarise = by_looking,
         trigger: str = "manual",
         count: Counter = estimate,
-    ) -> Entry | None:
-        """Puts the older messages behind a summary; None if there was nothing to do, or somebody else did it."""
-        await self.refresh()
-        plan = planned(self.view, await self.shown(), policy, count=count, chat=self.key)
-        if plan is None:
-            return None
-        summary = await asked(summarise, plan, policy, count, chat=self.key)
-        done = await self.decide(lambda view: committed(plan, summary, trigger, policy, view, count))
-        return done[0] if done else None
+    ) -> list[Entry]:
+        """Puts older messages behind a summary. Nothing if there was nothing to do, or somebody else did it."""
+        now = await self.now()
+        plans = planned(now.view, await now.shown(), policy, count, chat=self.key)
+        summaries = [await asked(summarise, plan, policy, count, chat=self.key) for plan in plans]
+        return await self.decide(lambda then: committed(plans, summaries, trigger, policy, then.view, count))
 
     async def compact_if_due(
         self, policy: Policy = DEFAULT, *, summarise: Summarise = by_looking, count: Counter = estimate
-    ) -> Entry | None:
+    ) -> list[Entry]:
         """The same, if there are more messages or tokens than the policy allows."""
-        await self.refresh()
-        trigger = due(self.view, await self.shown(), policy, count)
-        return (
-            await self.compact(policy=policy, summarise=summarise, trigger=trigger, count=count)
-            if trigger
-            else None
-        )
+        now = await self.now()
+        trigger = due(now.view, await now.shown(), policy, count)
+        if trigger is None:
+            return []
+        return await self.compact(policy, summarise=summarise, trigger=trigger, count=count)
+
+    async def compact_after(
+        self,
+        error: BaseException,
+        policy: Policy = DEFAULT,
+        *,
+        summarise: Summarise = by_looking,
+        count: Counter = estimate,
+    ) -> list[Entry]:
+        """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised."""
+        if not is_too_long(error):
+            raise error
+        now = await self.now()
+        tighter = halved(policy, size(now.view, await now.shown(), count))
+        return await self.compact(tighter, summarise=summarise, trigger="provider_error", count=count)
 
     async def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
         """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
 
-        def events(view: View) -> Iterable[Event]:
-            state = view[contexts]
+        def events(now: Moment) -> Iterable[Event]:
+            state = now[contexts]
             found = [one for context in (state.active, *state.shelf.values()) for one in context.compactions]
             return (CompactionReverted(seq, reason),) if any(one.seq == seq for one in found) else ()
 
@@ -222,55 +274,58 @@ class Chat(Moment):
 
     async def at(self, point: Point) -> Moment:
         """The chat as it was after an entry: by its seq, by the name of a checkpoint, or by the time."""
-        await self.refresh()
-        opened = await open_view(
-            self.log, self.key, at=await self._seq(point), projections=self.view.projections
-        )
+        seq = await self._seq(point)
+        opened = await open_view(self.log, self.key, at=seq, projections=self.view.projections)
         return Moment(self.log, self.key, opened)
 
     async def rewind(self, to: Point, reason: str = "") -> Entry:
         """Goes back: what the model sees is again what it was there. What lies between stays in the log."""
-        await self.refresh()
         return (await self.record(Rewound(await self._seq(to), reason)))[0]
 
     async def fork(self, key: str, at: Point | None = None) -> "Chat":
         """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
-        await self.refresh()
-        await self.log.fork(self.key, key, self.seq if at is None else await self._seq(at))
+        await self.log.fork(self.key, key, None if at is None else await self._seq(at))
         opened = await open_view(self.log, key, projections=self.view.projections)
         return Chat(self.log, key, opened, self._later)
 
     async def _seq(self, point: Point) -> int:
+        now = await self.now()
         match point:
-            case str() if point in self[lineage].checkpoints:
-                return self[lineage].checkpoints[point]
-            case int() if 0 <= point <= self.seq:
+            case str() if point in now[lineage].checkpoints:
+                return now[lineage].checkpoints[point]
+            case int() if 0 <= point <= now.seq:
                 return point
             case datetime():
-                return await self._seq_at(round(point.timestamp() * 1000))
-        raise NoSuchPoint(f"there is no point {point!r}", chat=self.key, seq=self.seq)
+                return await self._seq_at(round(point.timestamp() * 1000), now.seq)
+        raise NoSuchPoint(f"there is no point {point!r}", chat=self.key, seq=now.seq)
 
-    async def _seq_at(self, ts: int) -> int:
+    async def _seq_at(self, ts: int, high: int) -> int:
         """The last entry that was written by then, as far as the clock went forward."""
-        low, high = 0, self.seq
+        low = 0
         while low < high:
             middle = (low + high + 1) // 2
             [entry] = [entry async for entry in self.log.read(self.key, middle, middle)]
             low, high = (middle, high) if entry.ts <= ts else (low, middle - 1)
         return low
 
-    async def follow(self, after: int = 0) -> AsyncIterator[View]:
-        """The view after each entry: what was, then what comes, from any process."""
-        opened = await open_view(
-            self.log, self.key, at=min(after, self.seq), projections=self.view.projections
-        )
-        view = opened.view
-        async for entry in self.log.follow(self.key, view.seq):
-            view = view.then(entry)
-            yield view
+    async def follow(self, after: int = 0) -> AsyncIterator[Moment]:
+        """The chat after each entry: what was, then what comes, from any process."""
+        projections = self.view.projections
+        opened = await open_view(self.log, self.key, at=min(after, self.seq), projections=projections)
+        async for entry in self.log.follow(self.key, opened.view.seq):
+            if isinstance(entry.event, Redacted):  # what was folded before may hold what was erased
+                opened = await open_view(self.log, self.key, at=entry.seq, projections=projections)
+            else:
+                opened = Opened(opened.view.then(entry), [*opened.recent, entry][-_KNOWN:])
+            yield Moment(self.log, self.key, opened)
 
     async def redact(self, *seqs: int, reason: str = "") -> dict[str, list[int]]:
         """Erases what these entries say, for good, here and in forks; says where that was."""
         erased = await self.log.redact(self.key, *seqs, reason=reason)
         await self._reopen()
         return erased
+
+    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncIterator[bytes]:
+        chunks = self.log.storage.export(self.key) if form == "jsonl" else super().exported(form, model=model)
+        async for data in chunks:
+            yield data

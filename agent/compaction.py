@@ -1,16 +1,19 @@
 """Compaction: which messages to put behind a summary, and making sure that nothing is lost by it.
 
-    plan = planned(moment, policy)          the range, fixed by seqs, before anybody is asked for a summary
-    summary = await asked(summarise, …)     outside of any lock: others may go on writing
-    committed(plan, summary, view)          only if what is to be hidden is still there as it was
+    plans = planned(view, messages, policy)     ranges, fixed by seqs, before anybody is asked for a summary
+    summary = await asked(summarise, plan, …)   outside of any lock: others may go on writing
+    committed(plans, summaries, …)              only if what is to be hidden is still there as it was
+
+The oldest messages go first. The last question of the user stays, whatever the budget; of what was done since, the
+oldest goes behind a summary of its own, but only if the prompt does not fit otherwise. Tool blocks stay whole.
 
 Nothing is deleted: the range is marked, ``compaction_reverted`` takes the mark back, and search finds the originals.
 """
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import accumulate, takewhile
 
 import msgspec
 
@@ -22,6 +25,8 @@ from projections.cutting import tokens_of
 from projections.prompt import SUMMARY
 from projections.spans import Spans, common
 from projections.tokens import FRAMING, Counter
+
+_LATE = 1 << 62  # later than any seq
 
 Summarise = Callable[[Material], str | Awaitable[str]]
 
@@ -49,13 +54,9 @@ class Plan(msgspec.Struct, frozen=True):
     last: int
     context: str
     hidden: tuple[Message, ...]  # what the summary is to stand for
-    kept: tuple[Message, ...]
+    tokens: int  # of the whole prompt, before
     seen: Spans  # the entries that were visible in the range, when it was fixed
     tops: tuple[int, ...]  # the summaries that were
-
-    @property
-    def material(self) -> Material:
-        return Material(self.hidden)
 
 
 def due(view: View, messages: Sequence[Message], policy: Policy, count: Counter = estimate) -> str | None:
@@ -77,68 +78,101 @@ def size(view: View, messages: Sequence[Message], count: Counter = estimate) -> 
     return sum(tokens_of(m, count) for m in messages)
 
 
+def halved(policy: Policy, tokens: int) -> Policy:
+    """For a prompt of so many tokens, by our count, that a provider refused."""
+    budget = min(tokens, policy.budget or tokens) // 2
+    return msgspec.structs.replace(
+        policy, keep=max(policy.keep // 2, 1), budget=budget, summary=min(policy.summary, budget // 2)
+    )
+
+
 def planned(
-    view: View, messages: Sequence[Message], policy: Policy, *, count: Counter = estimate, chat: str = ""
-) -> Plan | None:
-    """What to hide so that the rest fits; None if there is nothing that could be hidden."""
-    start = sum(1 for _ in takewhile(lambda message: message.is_system, messages))
-    cuts = _cuts(messages, start)
-    if not cuts:
-        return None
-    sizes = [tokens_of(message, count) for message in messages]
-    room = None if policy.budget is None else policy.budget - policy.summary - FRAMING - sum(sizes[:start])
-    chosen = next(
-        (
-            at
-            for at in cuts
-            if len(messages) - at <= policy.keep and (room is None or sum(sizes[at:]) <= room)
-        ),
-        cuts[-1],
-    )
-    kept = sum(sizes[chosen:])
-    if policy.budget is not None and room is not None and kept > room:
-        raise CannotFit(kept + policy.budget - room, policy.budget, chat=chat)
-    hidden = tuple(messages[start:chosen])
-    if all(message.kind == "summary" for message in hidden):
-        return None
-    return _plan(view, hidden, tuple(messages[chosen:]))
+    view: View, messages: Sequence[Message], policy: Policy, count: Counter = estimate, *, chat: str = ""
+) -> list[Plan]:
+    """What to hide so that the rest fits: nothing, the oldest messages, or these and the oldest since the question."""
+    estimated = [tokens_of(message, count) for message in messages]
+    # A provider that counted more than we do is believed: our sizes grow in proportion.
+    factor = max(1.0, size(view, messages, count) / max(1, sum(estimated)))
+    summary = policy.summary + FRAMING + count(SUMMARY)
+    zones = _zones(messages, [round(tokens * factor) for tokens in estimated], summary)
+    cut = zones.first_cut(policy)
+    if policy.budget is not None and zones.left(*cut) > policy.budget:
+        raise CannotFit(zones.left(*cut), policy.budget, chat=chat)
+    parts = (messages[zones.start : cut[0]], messages[zones.since : cut[1]])
+    return [_plan(view, tuple(part), sum(estimated)) for part in parts if part]
 
 
-def _cuts(messages: Sequence[Message], start: int) -> list[int]:
-    """Where the messages may be divided: tool blocks whole, the last question on the near side, seqs in order.
+class _Zones(msgspec.Struct, frozen=True):
+    """The messages that may be hidden: those before the question, and those since. ``sizes``: of all messages.
 
-    A message that waited for a tool's result stands after it with a smaller seq: there is no cut between the two.
+    A cut is two indexes: what is hidden ends before the first, and, of what came since the question, before the second.
     """
-    question = max(
-        (i for i, m in enumerate(messages) if m.role == "user" and m.kind == "said"),
-        default=len(messages) - 1,
-    )
-    cuts = []
-    for at in range(start + 1, question + 1):
-        before = max((seq for m in messages[:at] if m.kind != "summary" for seq in m.seqs), default=0)
-        after = min((seq for m in messages[at:] if m.kind != "summary" for seq in m.seqs), default=before + 1)
-        if messages[at].role != "tool" and messages[at].kind != "summary" and before < after:
-            cuts.append(at)
-    return cuts
+
+    sizes: list[int]
+    summary: int  # the most tokens of one
+    start: int  # after the system messages
+    since: int  # after the question
+    before: list[int]  # where the first may be
+    after: list[int]  # where the second may be
+
+    def left(self, first: int, second: int) -> int:
+        """The tokens that are left by a cut, with the summaries as large as they may be."""
+        hidden = sum(self.sizes[self.start : first]) + sum(self.sizes[self.since : second])
+        summaries = (first > self.start) + (second > self.since)
+        return sum(self.sizes) - hidden + summaries * self.summary
+
+    def first_cut(self, policy: Policy) -> tuple[int, int]:
+        """The one that hides least; if nothing is small enough, the one that hides most."""
+        cuts = [(first, self.since) for first in (self.start, *self.before)]
+        enough = [cut for cut in cuts if len(self.sizes) - cut[0] <= policy.keep] or cuts[-1:]
+        cuts = [*enough, *((cuts[-1][0], second) for second in self.after)]
+        return next((c for c in cuts if policy.budget is None or self.left(*c) <= policy.budget), cuts[-1])
 
 
-def _plan(view: View, hidden: tuple[Message, ...], kept: tuple[Message, ...]) -> Plan:
+def _zones(messages: Sequence[Message], sizes: list[int], summary: int) -> _Zones:
+    start = sum(1 for _ in takewhile(lambda message: message.is_system, messages))
+    asked = [i for i, m in enumerate(messages) if m.role == "user" and m.kind == "said"]
+    question = max(asked, default=len(messages) - 1)
+    since = question + 1
+    borders = _borders(messages)
+    before = [at for at in borders if start < at <= question and _says_more(messages[start:at])]
+    after = [at for at in borders if since < at and since in borders and _says_more(messages[since:at])]
+    return _Zones(sizes, summary, start, since, before, after)
+
+
+def _borders(messages: Sequence[Message]) -> list[int]:
+    """Where the messages may be divided: tool blocks whole, and the seqs before less than those after.
+
+    A message that waited for a tool's result stands after it with a smaller seq: there is no border between the two.
+    """
+    seqs = [m.seqs if m.kind != "summary" else () for m in messages]
+    highest = list(accumulate((max(some, default=0) for some in seqs), max, initial=0))
+    lowest = list(accumulate((min(some, default=_LATE) for some in reversed(seqs)), min, initial=_LATE))[::-1]
+    return [at for at, message in enumerate(messages) if message.role != "tool" and highest[at] < lowest[at]]
+
+
+def _says_more(hidden: Sequence[Message]) -> bool:
+    """Than the summaries among them: one of nothing but summaries would say nothing new."""
+    return any(message.kind != "summary" for message in hidden)
+
+
+def _plan(view: View, hidden: tuple[Message, ...], tokens: int) -> Plan:
     state = view[contexts]
     part = window(state, view.seq)
     summarised = {top.seq: top for top in part.summaries}
     seqs = [seq for message in hidden for seq in message.seqs]
-    first = min((summarised[seq].first if seq in summarised else seq for seq in seqs), default=1)
-    last = max((summarised[seq].last if seq in summarised else seq for seq in seqs), default=1)
+    first = min(summarised[seq].first if seq in summarised else seq for seq in seqs)
+    last = max(summarised[seq].last if seq in summarised else seq for seq in seqs)
     seen = common(part.spans, ((first, last),))
     tops = tuple(seq for seq, top in summarised.items() if first <= top.first and top.last <= last)
-    return Plan(first, last, state.active.id, hidden, kept, seen, tops)
+    return Plan(first, last, state.active.id, hidden, tokens, seen, tops)
 
 
 async def asked(summarise: Summarise, plan: Plan, policy: Policy, count: Counter, *, chat: str) -> str:
     """The summary; SummaryFailed if there is none that can be used."""
     try:
         async with asyncio.timeout(policy.timeout):
-            answer = await asyncio.to_thread(summarise, plan.material)
+            answer = await asyncio.to_thread(summarise, Material(plan.hidden, policy.summary, count))
             summary = await answer if inspect.isawaitable(answer) else answer
     except TimeoutError:
         raise SummaryFailed(f"no summary within {policy.timeout:g} s", chat=chat) from None
@@ -152,21 +186,35 @@ async def asked(summarise: Summarise, plan: Plan, policy: Policy, count: Counter
 
 
 def committed(
-    plan: Plan, summary: str, trigger: str, policy: Policy, view: View, count: Counter = estimate
-) -> Iterable[Event]:
-    """The event; nothing if somebody else has compacted, switched or rewound meanwhile."""
+    plans: Sequence[Plan],
+    summaries: Sequence[str],
+    trigger: str,
+    policy: Policy,
+    view: View,
+    count: Counter = estimate,
+) -> list[Event]:
+    """The events; nothing if somebody else has compacted, switched or rewound meanwhile."""
+    if not all(_is_valid(plan, view) for plan in plans):
+        return []
+    state = view[contexts]
+    events: list[Event] = []
+    saved = 0
+    for plan, summary in zip(plans, summaries, strict=True):
+        before = plan.tokens - saved
+        saved += (
+            sum(tokens_of(message, count) for message in plan.hidden) - FRAMING - count(SUMMARY + summary)
+        )
+        tokens = {"before": before, "after": plan.tokens - saved}
+        said = state.messages(common(state.spans(plan.context, view.seq), ((plan.first, plan.last),)))
+        rules = msgspec.to_builtins(policy)
+        events.append(Compacted(plan.first, plan.last, said, summary, trigger, rules, tokens))
+    return events
+
+
+def _is_valid(plan: Plan, view: View) -> bool:
+    """Is what the summary stands for still what the model sees there?"""
     state = view[contexts]
     part = window(state, view.seq)
     tops = tuple(top.seq for top in part.summaries if plan.first <= top.first and top.last <= plan.last)
-    if state.active.id != plan.context or tops != plan.tops:
-        return ()
-    if common(part.spans, ((plan.first, plan.last),)) != plan.seen:
-        return ()
-    hidden = common(state.spans(plan.context, view.seq), ((plan.first, plan.last),))
-    kept = sum(tokens_of(message, count) for message in plan.kept)
-    tokens = {
-        "before": kept + sum(tokens_of(message, count) for message in plan.hidden),
-        "after": kept + FRAMING + count(SUMMARY + summary),
-    }
-    said = state.messages(hidden)
-    return (Compacted(plan.first, plan.last, said, summary, trigger, msgspec.to_builtins(policy), tokens),)
+    seen = common(part.spans, ((plan.first, plan.last),))
+    return (state.active.id, tops, seen) == (plan.context, plan.tops, plan.seen)

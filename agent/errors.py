@@ -3,6 +3,7 @@
 ChatfoldError
 ├── NoSuchContext      no context of this id, or none that matches the query
 ├── NoSuchPoint        no checkpoint of this name, no entry of this seq, nothing before this time
+├── OtherHistory       what a client sent has nothing in common with the chat
 ├── SummaryFailed      the summariser raised, took too long, or gave nothing usable
 └── CannotFit          even after compaction the prompt is larger than the budget: ``tokens`` against ``budget``
 """
@@ -16,6 +17,10 @@ class NoSuchContext(ChatfoldError):
 
 class NoSuchPoint(ChatfoldError):
     next_step = "A point is a seq up to the last entry, the name of a checkpoint, or a time"
+
+
+class OtherHistory(ChatfoldError):
+    next_step = "Record it in a chat, or a context, of its own"
 
 
 class SummaryFailed(ChatfoldError):

@@ -1,9 +1,14 @@
 """Moment: a chat as it was after one entry, and everything that can be read of it there."""
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from agent.errors import NoSuchContext
+from agent.exporting import Form, write_file
+from agent.finding import best_context
 from agent.opening import Opened, entries_of
 from eventlog import Entry, Hit, Log
 from projections import (
@@ -22,13 +27,16 @@ from projections import (
     estimate,
     executions,
     index,
+    markdown,
     openai_chat,
     openai_responses,
+    outline,
     previews,
+    ui_messages,
     window,
 )
 from projections.prompt import build
-from projections.spans import includes
+from projections.spans import Spans
 from projections.tokens import Counter
 
 S = TypeVar("S")
@@ -48,20 +56,27 @@ class Moment:
     def __init__(self, log: Log, key: str, opened: Opened) -> None:
         self.log = log
         self.key = key
-        self.view: View = opened.view
-        self._recent = opened.recent  # ends at the view's seq, or is empty
+        self._opened = opened
 
-    def __getitem__(self, projection: Projection[S]) -> S:
-        return self.view[projection]
+    @property
+    def view(self) -> View:
+        return self._opened.view
 
     @property
     def seq(self) -> int:
         return self.view.seq
 
+    def __getitem__(self, projection: Projection[S]) -> S:
+        return self.view[projection]
+
+    async def now(self) -> "Moment":
+        """A moment that stays as it is. A ``Chat`` first takes in what others have written."""
+        return self
+
     async def entries(self, first: int = 1, last: int | None = None) -> AsyncIterator[Entry]:
         """The entries ``first`` … ``last``, or up to here."""
-        last = self.seq if last is None else min(last, self.seq)
-        async for entry in self.log.read(self.key, first, last):
+        end = (await self.now()).seq
+        async for entry in self.log.read(self.key, first, end if last is None else min(last, end)):
             yield entry
 
     # --- what the model is sent --------------------------------------------------------------------------
@@ -88,47 +103,81 @@ class Moment:
 
     async def shown(self, context_id: str | None = None) -> tuple[Message, ...]:
         """All that a model sees of the active context, or would see of another."""
-        part = self._window(context_id)
-        return build(part, await entries_of(self.log, self.key, part.entries, self._recent))
+        now = await self.now()
+        part = now.window(context_id)
+        return build(part, await now.read(part.entries))
 
-    def _window(self, context_id: str | None = None) -> Window:
+    def window(self, context_id: str | None = None) -> Window:
+        """Which entries those are."""
         state = self.view[contexts]
         if context_id is not None and context_id != state.active.id and context_id not in state.shelf:
             raise NoSuchContext(f"there is no context {context_id!r}", chat=self.key, seq=self.seq)
         return window(state, self.seq, context_id)
+
+    async def read(self, spans: Spans) -> list[Entry]:
+        """The entries of these spans."""
+        return await entries_of(self.log, self.key, spans, self._opened.recent)
+
+    async def context_entries(self) -> list[Entry]:
+        """All entries of the active context, with those that a compaction hides."""
+        now = await self.now()
+        state = now[contexts]
+        return await now.read(state.spans(state.active.id, now.seq))
+
+    # --- what was ever said ------------------------------------------------------------------------------
 
     async def search(self, query: str, *, limit: int = 20, everything: bool = False) -> list[Hit]:
         """What was ever said that holds all words of the query, best first: archived, compacted, rewound.
 
         What the model sees anyway is not found, unless ``everything`` is asked for.
         """
-        seen = () if everything else self._window().spans
-        return await self.log.search(self.key, query, limit=limit, without=((*seen, (self.seq + 1, 1 << 62))))
+        now = await self.now()
+        seen = () if everything else now.window().spans
+        return await self.log.search(self.key, query, limit=limit, without=(*seen, (now.seq + 1, 1 << 62)))
 
     async def find_context(self, query: str) -> str:
-        """The id of the archived context that fits best: by its title, else by anything said in it."""
-        state = self.view[contexts]
-        words = query.casefold().split()
-        for context in archived(state):
-            if words and all(word in context.title.casefold() for word in words):
-                return context.id
-        here = state.spans(state.active.id, self.seq)
-        for hit in await self.log.search(self.key, query, limit=200, without=here):
-            for context in archived(state):
-                if includes(context.spans, hit.seq):
-                    return context.id
-        raise NoSuchContext(f"no archived context matches {query!r}", chat=self.key)
-
-    # --- what else there is ------------------------------------------------------------------------------
+        """The id of the archived context that fits best: by its title, else by what was said in it."""
+        now = await self.now()
+        found = await best_context(self.log, self.key, now[contexts], now.seq, query)
+        if found is None:
+            raise NoSuchContext(f"no archived context matches {query!r}", chat=self.key, seq=now.seq)
+        return found
 
     async def list_contexts(self, limit: int | None = 20) -> list[IndexRow]:
         """The archived contexts, last left first."""
-        state = self.view[contexts]
+        now = await self.now()
+        state = now[contexts]
         shelf = archived(state, limit)
         wanted = tuple((seq, seq) for seq in previews(state, shelf))
-        return index(state, shelf, await entries_of(self.log, self.key, wanted, self._recent))
+        return index(state, shelf, await now.read(wanted))
 
     async def executions(self, limit: int = 200) -> list[Execution]:
         """What the last runs did, in a few words each."""
-        since = self.view[executions].since(limit)
-        return digests([entry async for entry in self.entries(since)], limit)
+        now = await self.now()
+        since = now[executions].since(limit)
+        return digests([entry async for entry in now.entries(since)], limit)
+
+    # --- as a file ---------------------------------------------------------------------------------------
+
+    async def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> None:
+        """Writes the chat to a file, or what of it the form shows; the file is there when it is complete."""
+        await write_file(Path(path), self.exported(form, model=model))
+
+    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncIterator[bytes]:
+        """The same, in pieces."""
+        now = await self.now()
+        match form:
+            case "jsonl":
+                raise ValueError("the log of an earlier moment: fork the chat there, and export the fork")
+            case "markdown":
+                entries = [entry async for entry in now.entries()]
+                for piece in markdown(entries, title=now[outline].title):
+                    yield piece.encode()
+            case "ui":
+                yield _json(ui_messages(await now.context_entries(), chat_key=self.key))
+            case _:
+                yield _json(await now.messages(form, model=model))
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from eventlog import Json, MessageAdded, Origin, Part, Role, Text, ToolReturned
+import msgspec
+from xxhash import xxh3_128_hexdigest
+
+from eventlog import Injected, Json, MessageAdded, Origin, Part, Role, Text, ToolReturned
 
 Content = str | Part
 
@@ -31,6 +34,11 @@ def _said(
     role: Role, content: Iterable[Content], origin: Origin, meta: Mapping[str, Json] | None
 ) -> MessageAdded:
     return MessageAdded(role, parts(content), origin, dict(meta or {}))
+
+
+def injected(role: Role, content: Iterable[Content], fingerprint: str | None, source: str) -> Injected:
+    said = parts(content)
+    return Injected(role, fingerprint or xxh3_128_hexdigest(msgspec.json.encode((role, said))), said, source)
 
 
 class Called:

@@ -9,19 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
-
 from agent.chat import Chat
+from agent.exporting import read_chunks
+from agent.listing import Listed, Listing
 from agent.opening import open_view
 from eventlog import Durability, FileStorage, Log, MemoryStorage, Storage
-from projections import STANDARD, Outline, Projection, outline
-
-
-class Listed(msgspec.Struct, frozen=True):
-    """A chat as a list shows it."""
-
-    key: str
-    outline: Outline
+from projections import STANDARD, Projection
 
 
 class Store:
@@ -39,6 +32,7 @@ class Store:
             place = FileStorage(place, durability=durability, read_only=read_only)
         self.log = Log(place)
         self._projections = (*STANDARD, *projections)
+        self._listing = Listing(self.log, self._projections)
         self._later: set[asyncio.Task[None]] = set()  # snapshots that are being taken
 
     @classmethod
@@ -54,6 +48,7 @@ class Store:
 
     async def close(self) -> None:
         await asyncio.gather(*self._later)
+        await self._listing.keep()
         await self.log.storage.close()
 
     async def chat(self, key: str) -> Chat:
@@ -61,11 +56,19 @@ class Store:
         opened = await open_view(self.log, key, projections=self._projections)
         return Chat(self.log, key, opened, self._later)
 
-    async def chats(self) -> AsyncIterator[Listed]:
-        """All chats, by key. Of a long one only its newest snapshot and its end are read."""
-        async for key in self.log.chats():
-            opened = await open_view(self.log, key, projections=self._projections)
-            yield Listed(key, opened.view[outline])
+    def chats(self) -> AsyncIterator[Listed]:
+        """All chats: titles, counts, last activity. Of those that did not change since the last time nothing is read."""
+        return self._listing.chats()
 
     async def delete(self, key: str) -> None:
+        """The whole chat, for good. Its forks stay."""
         await self.log.delete(key)
+
+    async def import_(self, source: Path | str | Chat, key: str) -> Chat:
+        """An exported chat, from a file or from any other store, as the chat of this key: entry for entry the same."""
+        await self.log.storage.adopt(key, _pieces(source))
+        return await self.chat(key)
+
+
+def _pieces(source: Path | str | Chat) -> AsyncIterator[bytes]:
+    return source.exported() if isinstance(source, Chat) else read_chunks(source)

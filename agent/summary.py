@@ -6,18 +6,20 @@ went, and what was asked; earlier summaries are merged, not summarised again. A 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
-from projections import Message
+from projections import Message, estimate
 from projections.prompt import SUMMARY
 from projections.text import one_line, text_of
+from projections.tokens import Counter
 from projections.wire import json_text
 
 _SECTIONS = ("Facts", "Preferences", "Decisions", "Open items", "Asked", "Tools used")
-_LINES = 8  # of a section; the newest are kept
+_LINES = 40  # of a section at most; the newest are kept, as many as there is room for
 _LINE = 160
+_USED = re.compile(r"- (.+): (\d+) times, (\d+) failed")
 _SENTENCE = re.compile("[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]?")
 _SIGNS = {
     "Preferences": re.compile(
@@ -41,6 +43,8 @@ class Material(msgspec.Struct, frozen=True):
     """What a summary is to stand for, the oldest message first; summaries of earlier compactions are among them."""
 
     messages: tuple[Message, ...]
+    limit: int = 2_000  # tokens the summary may have
+    count: Counter = estimate  # what tells them
 
     @property
     def previous(self) -> str:
@@ -66,20 +70,28 @@ def _told(message: Message, most: int = 500) -> Iterator[str]:
 
 def by_looking(material: Material) -> str:
     sections: dict[str, list[str]] = {name: [] for name in _SECTIONS}
-    _merge(sections, material.previous)
+    tools: dict[str, tuple[int, int]] = {}
+    _merge(sections, tools, material.previous)
     for message in material.messages:
         if message.kind == "said" and message.role in ("user", "assistant"):
             _look(sections, message)
-    sections["Tools used"] += _tools(material.messages)
-    return "\n".join(_written(sections))
+        _count(tools, message)
+    sections["Tools used"] = [f"{name}: {all_} times, {bad} failed" for name, (all_, bad) in tools.items()]
+    for most in range(_LINES, 0, -1):
+        text = "\n".join(_written(sections, most)) or f"{len(material.messages)} messages without words."
+        if material.count(text) <= material.limit:
+            return text
+    return one_line(text, max(1, material.limit // 4))  # few characters are more than four tokens
 
 
-def _merge(sections: dict[str, list[str]], previous: str) -> None:
+def _merge(sections: dict[str, list[str]], tools: dict[str, tuple[int, int]], previous: str) -> None:
     """Takes over what an earlier summary of this kind said; of any other kind, its lines are facts."""
     current = "Facts"
     for line in previous.splitlines():
         if line.rstrip(":") in sections:
             current = line.rstrip(":")
+        elif current == "Tools used" and (used := _USED.fullmatch(line)):
+            tools[used[1]] = int(used[2]), int(used[3])
         elif line.strip():
             sections[current].append(line.removeprefix("- ").strip())
 
@@ -95,18 +107,16 @@ def _look(sections: dict[str, list[str]], message: Message) -> None:
                 break
 
 
-def _tools(messages: Sequence[Message]) -> list[str]:
-    used: dict[str, list[int]] = {}
-    for result in (result for message in messages for result in message.results):
-        counts = used.setdefault(result.name, [0, 0])
-        counts[0] += 1
-        counts[1] += result.failed
-    return [f"{name}: {total} times, {failed} failed" for name, (total, failed) in used.items()]
+def _count(tools: dict[str, tuple[int, int]], message: Message) -> None:
+    for result in message.results:
+        name = one_line(result.name, _LINE)
+        total, failed = tools.get(name, (0, 0))
+        tools[name] = total + 1, failed + result.failed
 
 
-def _written(sections: dict[str, list[str]]) -> Iterator[str]:
+def _written(sections: dict[str, list[str]], most: int) -> Iterator[str]:
     for name, lines in sections.items():
-        kept = list(dict.fromkeys(line for line in lines if line))[-_LINES:]
+        kept = list(dict.fromkeys(line for line in lines if line))[-most:]
         if kept:
             yield f"{name}:"
             yield from (f"- {line}" for line in kept)

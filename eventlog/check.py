@@ -19,7 +19,7 @@ from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
 from eventlog.events import Head
 from eventlog.folder import Folder
 from eventlog.layout import ASIDE, LOCK_FILE, set_aside
-from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, references, seal, seq_of
+from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, references, sealed, seq_of
 from eventlog.lock import locked
 from eventlog.names import KEY_FILE
 from eventlog.offsets import CACHE
@@ -182,7 +182,7 @@ def _repair(folder: Folder, report: Report) -> Report:
             found.lines.setdefault(seq, []).extend(spare.get(seq, []))
         after = placed[following].head if following in placed else None
         lines, link = _rebuilt(folder, found, first, following, link, after, report, gone)
-        _replace(folder, first, lines, contents.get(first), sealed=following <= end, report=report)
+        _replace(folder, first, lines, contents.get(first), full=following <= end, report=report)
     folder.forget()
     return report
 
@@ -258,11 +258,9 @@ def _batch(before: bytes, after: bytes | None) -> str | None:
 
 
 def _replace(
-    folder: Folder, first: int, lines: list[bytes], old: bytes | None, *, sealed: bool, report: Report
+    folder: Folder, first: int, lines: list[bytes], old: bytes | None, *, full: bool, report: Report
 ) -> None:
-    data = b"\n".join([*lines, b""])
-    if sealed:
-        data += seal(len(lines) - 1, len(data), sha256(data).hexdigest(), link_of(lines[-1])) + b"\n"
+    data = sealed(lines) if full else b"\n".join([*lines, b""])
     if old == data:
         return
     if old is not None:

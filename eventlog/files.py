@@ -12,14 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from eventlog.arrival import Arrival
 from eventlog.clock import Clock, now
 from eventlog.disk import Disk
-from eventlog.errors import ChatDeleted, ChatfoldError, ForkedProcess, NoSuchChat, ReadOnly
+from eventlog.errors import ChatDeleted, ChatExists, ChatfoldError, ForkedProcess, NoSuchChat, ReadOnly
 from eventlog.events import Entry, Head
+from eventlog.exports import Packing
 from eventlog.folder import BIG_PAGE, Folder
 from eventlog.forking import fork_chat
 from eventlog.lanes import OPEN_CHATS, Lanes
-from eventlog.layout import CHATS, chat_path, make_root, move_out, read_key, sweep
+from eventlog.layout import CHATS, chat_path, make_root, move_in, move_out, new_folder, read_key, sweep
 from eventlog.line import ESCAPE, Draft, decode, decode_all, link_of
 from eventlog.lock import locked
 from eventlog.names import chat_key, is_hashed
@@ -28,14 +30,15 @@ from eventlog.offsets import CACHE
 from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
-from eventlog.segment import PAGE, SEGMENT_BYTES
-from eventlog.snapshots import keep_snapshot, snapshots
+from eventlog.segment import PAGE, SEGMENT_BYTES, first_of
+from eventlog.snapshots import keep_file, keep_snapshot, kept_file, snapshots
 from eventlog.storage import Durability
 from eventlog.watch import Watch
 from eventlog.writer import Writer
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
+_LISTING = "listing"
 _HERE = 3 * PAGE  # bytes that are read without a thread
 
 
@@ -189,6 +192,29 @@ class FileStorage:
             if key is not None:
                 yield key
 
+    async def stamps(self) -> list[tuple[str, str]]:
+        return await asyncio.to_thread(self._stamps, [key async for key in self.chats()])
+
+    def _stamps(self, keys: list[str]) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        for key in keys:
+            path = chat_path(self._root, key)
+            with suppress(FileNotFoundError, ValueError):
+                # A new segment, or one written anew, changes the folder; an append, the newest segment.
+                newest = max(name for name in self._disk.names(path) if first_of(name) is not None)
+                folder, segment = self._disk.stat(path), self._disk.stat(path / newest)
+                size = f"{segment.st_size}-{segment.st_mtime_ns}-{segment.st_ino}"
+                found.append((key, f"{folder.st_ino}-{folder.st_mtime_ns}-{size}"))
+        return found
+
+    async def keep_listing(self, data: bytes) -> None:
+        if not self._read_only:
+            await asyncio.to_thread(keep_file, self._disk, self._root, _LISTING, Head(), data)
+
+    async def kept_listing(self) -> bytes:
+        kept = await asyncio.to_thread(kept_file, self._disk, self._root, _LISTING)
+        return kept[1] if kept else b""
+
     # --- searching ---------------------------------------------------------------------------------------
 
     async def search(
@@ -255,6 +281,29 @@ class FileStorage:
 
         return await asyncio.to_thread(fork)
 
+    async def export(self, chat: str) -> AsyncIterator[bytes]:
+        folder = Folder(chat_path(self._root, chat), chat, self._disk)
+        self._check_process()
+        packing = Packing(folder.blob)
+        pages = folder.pages(size=BIG_PAGE)
+        yield packing.begin()
+        while data := await asyncio.to_thread(_next_packed, packing, pages):
+            yield data
+        yield packing.end()
+
+    async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
+        path = self._writable(chat).path
+        taken = ChatExists("there is a chat of this key already", chat=chat, path=path)
+        if await self.head(chat) != Head():
+            raise taken
+        with new_folder(self._disk, path, chat) as temporary:
+            arrival = Arrival(self._disk, temporary, chat, self._segment_bytes)
+            async for data in chunks:
+                await asyncio.to_thread(arrival.take, data)
+            await asyncio.to_thread(arrival.finish)
+            if not await asyncio.to_thread(move_in, self._disk, temporary, path):
+                raise taken
+
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         self._writable(chat)
         keys = [key async for key in self.chats()]
@@ -317,6 +366,11 @@ def _next(folder: Folder, pages: Iterator[list[bytes]]) -> list[bytes] | None:
             return None if page is None else [folder.whole(line) if ESCAPE in line else line for line in page]
         except FileNotFoundError:
             raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
+
+
+def _next_packed(packing: Packing, pages: Iterator[list[bytes]]) -> bytes:
+    page = next(pages, None)
+    return packing.page(page) if page else b""
 
 
 _storages: "weakref.WeakSet[FileStorage]" = weakref.WeakSet()

@@ -370,6 +370,12 @@ def seal(count: int, size: int, digest: str, prev: bytes) -> bytes:
     )
 
 
+def sealed(lines: list[bytes]) -> bytes:
+    """The bytes of a full segment: its header and its entries, then their seal."""
+    data = b"\n".join([*lines, b""])
+    return data + seal(len(lines) - 1, len(data), sha256(data).hexdigest(), link_of(lines[-1])) + b"\n"
+
+
 class Seal(msgspec.Struct, frozen=True):
     count: int
     bytes: int

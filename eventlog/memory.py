@@ -7,6 +7,7 @@ from typing import Self
 from eventlog.clock import Clock, now
 from eventlog.errors import ChatExists, Conflict, NoSuchChat
 from eventlog.events import Entry, Head
+from eventlog.exports import Blob, Packing, Unpacking
 from eventlog.line import Draft, decode, link_of, references, resolve
 from eventlog.lookups import fingerprints_of
 from eventlog.names import folder_name
@@ -89,6 +90,7 @@ class MemoryStorage:
     def __init__(self, *, clock: Clock = now) -> None:
         self._chats: dict[str, _Chat] = {}
         self._clock = clock
+        self._listing = b""
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,6 +135,15 @@ class MemoryStorage:
         for key in list(self._chats):
             yield key
 
+    async def stamps(self) -> list[tuple[str, str]]:
+        return [(key, f"{chat.head.seq}-{chat.head.sum}") for key, chat in self._chats.items()]
+
+    async def keep_listing(self, data: bytes) -> None:
+        self._listing = data
+
+    async def kept_listing(self) -> bytes:
+        return self._listing
+
     async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
         folder_name(new)
         parent = self._known(chat)
@@ -150,6 +161,35 @@ class MemoryStorage:
         child.take(numbered.lines)
         self._chats[new] = child
         return numbered.entries[0]
+
+    async def export(self, chat: str) -> AsyncIterator[bytes]:
+        found = self._known(chat)
+        packing = Packing(found.blob)
+        lines = list(found.lines)
+        yield packing.begin()
+        for index in range(0, len(lines), _PAGE):
+            yield packing.page(lines[index : index + _PAGE])
+        yield packing.end()
+
+    async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
+        folder_name(chat)
+        arrived = _Chat()
+        unpacking = Unpacking()
+        async for data in chunks:
+            for item in unpacking.feed(data):
+                if isinstance(item, Blob):
+                    arrived.blobs[item.digest] = item.content
+                else:
+                    arrived.lines.append(item)
+        unpacking.end()
+        for seq, line in enumerate(arrived.lines, 1):
+            whole = arrived.whole(line)
+            decode(whole)
+            arrived.add(seq, line, fingerprints_of(whole))
+        arrived.pending.clear()
+        if chat in self._chats:
+            raise ChatExists("there is a chat of this key already", chat=chat)
+        self._chats[chat] = arrived
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         target = self._known(chat)

@@ -8,7 +8,6 @@ finishes the work: an erasure that has begun always ends, in all chats or in non
 import os
 from collections.abc import Collection
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -18,7 +17,7 @@ from eventlog.disk import Disk, publish, read_file
 from eventlog.errors import Conflict, NoSuchChat
 from eventlog.folder import Folder
 from eventlog.layout import ASIDE, chat_path
-from eventlog.line import SEAL, link_of, references, seal
+from eventlog.line import SEAL, references, sealed
 from eventlog.lock import locked
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.offsets import CACHE
@@ -91,14 +90,9 @@ def _view(folder: Folder) -> View:
 def _without(folder: Folder, first: int, wanted: set[int]) -> bytes:
     """The segment's new content. A seal is made anew, since it vouches for the bytes."""
     lines = read_file(folder.disk, folder.segment(first)).split(b"\n")
-    sealed = lines[-2].startswith(SEAL)
     for seq in wanted:
         lines[1 + seq - first] = tombstone(lines[1 + seq - first])
-    if sealed:
-        body = b"\n".join(lines[:-2]) + b"\n"
-        line = seal(len(lines) - 3, len(body), sha256(body).hexdigest(), link_of(lines[-3]))
-        return body + line + b"\n"
-    return b"\n".join(lines)
+    return sealed(lines[:-2]) if lines[-2].startswith(SEAL) else b"\n".join(lines)
 
 
 def _drop_blobs(folder: Folder) -> None:

@@ -35,6 +35,10 @@ class _Title(msgspec.Struct):
 
 def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, *, border: bool) -> None:
     """``border``: the head is the end of a full segment, and the snapshot stays."""
+    keep_file(disk, folder, f"{head.seq:016d}.snapshot" if border else _NEWEST, head, data)
+
+
+def keep_file(disk: Disk, folder: Path, name: str, head: Head, data: bytes) -> None:
     title = {
         "snapshot": 1,
         "seq": head.seq,
@@ -42,7 +46,6 @@ def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, *, border: 
         "bytes": len(data),
         "xxh3": xxh3_128_hexdigest(data),
     }
-    name = f"{head.seq:016d}.snapshot" if border else _NEWEST
     with suppress(OSError):  # a cache that cannot be written is not needed
         ensure_cache(disk, folder)
         line = seal_up(msgspec.json.encode(title)[:-1])
@@ -51,7 +54,7 @@ def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, *, border: 
 
 def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tuple[Head, bytes]]:
     """Those of at most seq ``last`` that verify, newest first; without ``last`` only as many files are read as taken."""
-    newest = _read(disk, folder, _NEWEST)
+    newest = kept_file(disk, folder, _NEWEST)
     if newest and last is not None and newest[0].seq > last:
         newest = None
     if newest and last is None:
@@ -60,7 +63,7 @@ def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tup
         if last is not None and newest and newest[0].seq >= seq:
             yield newest
             newest = None
-        found = _read(disk, folder, f"{seq:016d}.snapshot") if last is None or seq <= last else None
+        found = kept_file(disk, folder, f"{seq:016d}.snapshot") if last is None or seq <= last else None
         if found and found[0].seq == seq:
             yield found
     if last is not None and newest:
@@ -81,12 +84,12 @@ def share_snapshots(disk: Disk, old: Path, new: Path, last: int) -> None:
     for seq in snapshot_seqs(disk, old):
         if seq <= last:
             disk.link(old / CACHE / f"{seq:016d}.snapshot", new / CACHE / f"{seq:016d}.snapshot")
-    newest = _read(disk, old, _NEWEST)
+    newest = kept_file(disk, old, _NEWEST)
     if newest and newest[0].seq <= last:
         disk.link(old / CACHE / _NEWEST, new / CACHE / _NEWEST)
 
 
-def _read(disk: Disk, folder: Path, name: str) -> tuple[Head, bytes] | None:
+def kept_file(disk: Disk, folder: Path, name: str) -> tuple[Head, bytes] | None:
     try:
         fd = disk.open_read(folder / CACHE / name)
         try:

@@ -40,8 +40,22 @@ class Storage(Protocol):
 
     def chats(self) -> AsyncIterator[str]: ...
 
+    async def stamps(self) -> list[tuple[str, str]]:
+        """Every chat by key, with a word that becomes another one whenever its log does. Reads no log."""
+
+    async def keep_listing(self, data: bytes) -> None:
+        """Keeps bytes made from all chats, as a cache: they may be gone the next moment."""
+
+    async def kept_listing(self) -> bytes: ...
+
     async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
         """``new`` becomes a complete chat: ``chat`` up to seq ``at``, then ``first``. Neither hurts the other."""
+
+    def export(self, chat: str) -> AsyncIterator[bytes]:
+        """The whole chat as one file of lines, in pieces; see ``exports``."""
+
+    async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
+        """An export becomes the chat of this key: all of it, or nothing."""
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         """Erases the payloads, also where they are referred to or were forked: what was erased, by chat."""

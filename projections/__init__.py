@@ -48,6 +48,8 @@ from projections.folding import View as View
 from projections.folding import fold as fold
 from projections.folding import projection as projection
 from projections.folding import start as start
+from projections.from_anthropic import from_anthropic as from_anthropic
+from projections.from_openai import from_openai as from_openai
 from projections.from_ui import from_ui_messages as from_ui_messages
 from projections.lifetime import Lifetime as Lifetime
 from projections.lifetime import lifetimes as lifetimes
@@ -58,6 +60,7 @@ from projections.prompt import Message as Message
 from projections.prompt import first_difference as first_difference
 from projections.prompt import messages as messages
 from projections.to_anthropic import anthropic as anthropic
+from projections.to_markdown import markdown as markdown
 from projections.to_openai import openai_chat as openai_chat
 from projections.to_openai import openai_responses as openai_responses
 from projections.to_seeds import transcript as transcript

@@ -13,7 +13,6 @@
 ``metadata.origin`` means what it does in ``ui_messages``: a message for the audit alone is shown with ``audit=True``.
 """
 
-import base64
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -32,6 +31,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from projections.reading import Given, decoded, each, string, wrong
 from projections.to_ui import (
     OF_RESULT,
     RESERVED,
@@ -68,27 +68,18 @@ class _Item(NamedTuple):
 
 
 def from_ui_messages(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
-        raise _wrong("messages", "a list of UIMessages", messages)
-    events: list[Event] = []
     calls: set[str] = set()
-    for at, message in enumerate(messages):
-        try:
-            events += _message(message, calls)
-        except ValueError as error:
-            raise ValueError(f"messages[{at}]{error}") from None
-    return events
+    read = each(messages, "messages", lambda message: _message(message, calls), "a list of UIMessages")
+    return [event for events in read for event in events]
 
 
-def _message(message: Any, calls: set[str]) -> list[Event]:
-    if not isinstance(message, Mapping):
-        raise _wrong("", "an object", message)
-    _text(message, "id")
+def _message(message: Given, calls: set[str]) -> list[Event]:
+    string(message, "id")
     role, parts, metadata = message.get("role"), message.get("parts"), message.get("metadata")
     if not isinstance(role, str) or role not in _ROLES:
-        raise _wrong(".role", "'system', 'user' or 'assistant'", role)
+        raise wrong(".role", "'system', 'user' or 'assistant'", role)
     if not isinstance(parts, list):
-        raise _wrong(".parts", "a list", parts)
+        raise wrong(".parts", "a list", parts)
     known = metadata if isinstance(metadata, dict) else {}
     notes = _notes(known.get("chatfold"))
     items = [_item(at, part, role, calls, notes) for at, part in enumerate(parts)]
@@ -184,9 +175,9 @@ def _said(role: Role, items: list[_Item], notes: _Notes) -> MessageAdded:
 def _item(at: int, part: Any, role: str, calls: set[str], notes: _Notes) -> _Item:
     try:
         if not isinstance(part, Mapping):
-            raise _wrong("", "an object", part)
+            raise wrong("", "an object", part)
         part = dict(part)
-        kind = _text(part, "type")
+        kind = string(part, "type")
         is_tool = role == "assistant" and (kind == "dynamic-tool" or kind.startswith("tool-"))
         return _Item(at, part, _call(at, part, calls, notes) if is_tool else _part(part))
     except ValueError as error:
@@ -196,11 +187,11 @@ def _item(at: int, part: Any, role: str, calls: set[str], notes: _Notes) -> _Ite
 def _part(part: Object) -> Part | None:
     match part["type"]:
         case "text":
-            return Text(_text(part, "text"))
+            return Text(string(part, "text"))
         case "reasoning":
-            return _reasoning(_text(part, "text"), part.get("providerMetadata"))
+            return _reasoning(string(part, "text"), part.get("providerMetadata"))
         case "file":
-            return _file(_text(part, "mediaType"), _text(part, "url"), part.get("filename", ""))
+            return _file(string(part, "mediaType"), string(part, "url"), part.get("filename", ""))
         case str() as kind if kind.startswith("data-"):
             return Data(kind[5:], part.get("data"))
     return None
@@ -209,10 +200,8 @@ def _part(part: Object) -> Part | None:
 def _file(media_type: str, url: str, name: Json) -> File:
     """With the bytes of a data URL, if it can be made from them again."""
     file = File(media_type, name=name if isinstance(name, str) else "", url=url)
-    try:
-        held = replace(file, data=base64.b64decode(url.partition(",")[2], validate=True), url="")
-    except ValueError:
-        return file
+    data = decoded(url.partition(",")[2])
+    held = replace(file, data=data, url="") if data else file
     return held if to_ui(held).get("url") == url else file
 
 
@@ -229,8 +218,8 @@ def _reasoning(text: str, metadata: Json) -> Reasoning:
 
 
 def _call(at: int, part: Object, calls: set[str], notes: _Notes) -> _Call | None:
-    call_id, state = _text(part, "toolCallId"), _text(part, "state")
-    name = _text(part, "toolName") if part["type"] == "dynamic-tool" else part["type"][5:]
+    call_id, state = string(part, "toolCallId"), string(part, "state")
+    name = string(part, "toolName") if part["type"] == "dynamic-tool" else part["type"][5:]
     if not call_id or call_id in calls or state not in (*_ASKED, *_ANSWERED):
         return None
     calls.add(call_id)
@@ -252,7 +241,7 @@ def _result(part: Object, note: Object) -> tuple[Part, ...]:
             return (Text(reason),)
         case {"state": "output-denied"}:
             return (Text(_DENIED),)
-    text = _text(part, "errorText")
+    text = string(part, "errorText")
     if "output" in note and error_text(whole := _parts_of(note["output"])) == text:
         return whole
     return (Text(text),)
@@ -302,18 +291,3 @@ def _difference(shown: Object, part: Object) -> Object:
 
 def _with_ui(event: _E, **values: Json) -> _E:
     return replace(event, meta={**event.meta, "ui": {**event.meta.get("ui", {}), **values}})
-
-
-# --- what is refused -------------------------------------------------------------------------------------
-
-
-def _text(part: Mapping[str, Any], field: str) -> str:
-    value = part.get(field)
-    if not isinstance(value, str):
-        raise _wrong(f".{field}", "a string", value)
-    return value
-
-
-def _wrong(where: str, expected: str, value: object) -> ValueError:
-    got = repr(value) if isinstance(value, str | None) else type(value).__name__
-    return ValueError(f"{where}: expected {expected}, got {got if len(got) < 99 else 'a long text'}")

@@ -86,7 +86,7 @@ async def test_what_others_wrote_is_folded_before_what_i_write(store: Store) -> 
     await other.user("second")
     assert await texts(other) == ["first", "second"]
     assert one.seq == 1
-    assert await texts(await one.refresh()) == ["first", "second"]
+    assert await texts(one) == ["first", "second"]
 
 
 async def test_skills_are_kept_by_name(chat: Chat) -> None:
@@ -182,8 +182,7 @@ def told(material: Material) -> str:
 
 async def test_the_older_messages_become_a_summary_and_the_newest_stay(chat: Chat) -> None:
     await turns(chat, 5)
-    entry = await chat.compact(policy=Policy(keep=4), summarise=told)
-    assert entry is not None
+    [entry] = await chat.compact(Policy(keep=4), summarise=told)
     assert isinstance(entry.event, Compacted)
     assert (entry.event.first, entry.event.last, entry.event.count) == (1, 6, 6)
     assert (await texts(chat))[1:] == ["question 3", "answer 3", "question 4", "answer 4"]
@@ -191,17 +190,17 @@ async def test_the_older_messages_become_a_summary_and_the_newest_stay(chat: Cha
 
 async def test_the_previous_summary_is_given_to_the_next_in_full(chat: Chat) -> None:
     await turns(chat, 5)
-    await chat.compact(policy=Policy(keep=4), summarise=lambda _: "the first")
+    await chat.compact(Policy(keep=4), summarise=lambda _: "the first")
     await turns(chat, 2)
-    await chat.compact(policy=Policy(keep=2), summarise=told)
+    await chat.compact(Policy(keep=2), summarise=told)
     assert (await texts(chat))[0].endswith("7 messages after 'the first'")
     assert len(await texts(chat)) == 3
 
 
 async def test_compacting_again_with_nothing_new_does_nothing(chat: Chat) -> None:
     await turns(chat, 5)
-    await chat.compact(policy=Policy(keep=2))
-    assert await chat.compact(policy=Policy(keep=2)) is None
+    await chat.compact(Policy(keep=2))
+    assert await chat.compact(Policy(keep=2)) == []
     assert chat.seq == 11
 
 
@@ -214,7 +213,7 @@ async def test_a_summary_that_fails_changes_nothing(chat: Chat, bad: Any) -> Non
     await turns(chat, 5)
     before = await texts(chat)
     with pytest.raises(SummaryFailed, match="Nothing was compacted"):
-        await chat.compact(policy=Policy(keep=2), summarise=bad)
+        await chat.compact(Policy(keep=2), summarise=bad)
     assert (await texts(chat), chat.seq) == (before, 10)
 
 
@@ -224,7 +223,7 @@ async def test_tool_blocks_stay_whole_and_the_last_question_always_stays(chat: C
     for number in range(6):
         call = await chat.tool_called("read", number)
         await chat.record(call.returned(f"result {number}"))
-    await chat.compact(policy=Policy(keep=1))
+    await chat.compact(Policy(keep=1))
     shown = await chat.messages("openai")
     assert shown[1] == {"role": "user", "content": "the question"}
     assert [m["role"] for m in shown[2:]] == ["assistant", "tool"] * 6
@@ -234,21 +233,21 @@ async def test_what_cannot_fit_says_by_how_much(chat: Chat) -> None:
     await turns(chat, 2)
     await chat.user("长" * 5_000)
     with pytest.raises(CannotFit) as caught:
-        await chat.compact(policy=Policy(budget=3_000))
+        await chat.compact(Policy(budget=3_000))
     assert caught.value.budget == 3_000
     assert caught.value.tokens > 5_000
 
 
 async def test_compaction_is_due_by_count_by_estimate_and_by_what_the_provider_reported(chat: Chat) -> None:
     await turns(chat, 30)
-    assert await chat.compact_if_due(IN_MEMORY) is None
+    assert await chat.compact_if_due(IN_MEMORY) == []
     await chat.user("one more")
     by_count = await chat.compact_if_due(IN_MEMORY)
-    assert by_count is not None
-    assert await chat.compact_if_due(Policy(budget=4_000)) is None
+    assert len(await texts(chat)) == 31
+    assert await chat.compact_if_due(Policy(budget=4_000)) == []
     await chat.record(ModelCalled("m", "r"), ModelReturned({"input_tokens": 9_000}))
     by_tokens = await chat.compact_if_due(Policy(keep=3, budget=4_000))
-    events = [entry.event for entry in (by_count, by_tokens) if entry]
+    events = [entry.event for entry in (*by_count, *by_tokens)]
     assert [event.trigger for event in events if isinstance(event, Compacted)] == ["count", "tokens"]
 
 
@@ -257,10 +256,10 @@ async def test_two_who_compact_at_once_give_one_compaction(store: Store) -> None
     await turns(one, 10)
 
     async def slow(material: Material) -> str:
-        await other.compact(policy=Policy(keep=2), summarise=told)
+        await other.compact(Policy(keep=2), summarise=told)
         return told(material)
 
-    assert await one.compact(policy=Policy(keep=2), summarise=slow) is None
+    assert await one.compact(Policy(keep=2), summarise=slow) == []
     assert len([text for text in await texts(one) if "messages after" in text]) == 1
 
 
@@ -272,14 +271,13 @@ async def test_messages_that_arrive_while_the_summary_is_made_are_not_in_it_and_
         await other.user("just arrived")
         return told(material)
 
-    await one.compact(policy=Policy(keep=2), summarise=slow)
+    await one.compact(Policy(keep=2), summarise=slow)
     assert (await texts(one))[1:] == ["question 9", "answer 9", "just arrived"]
 
 
 async def test_a_compaction_can_be_reverted_and_its_originals_are_found(chat: Chat) -> None:
     await turns(chat, 5)
-    entry = await chat.compact(policy=Policy(keep=2))
-    assert entry is not None
+    [entry] = await chat.compact(Policy(keep=2))
     assert [hit.seq for hit in await chat.search('"question 1"')] == [3]
     await chat.revert_compaction(entry.seq)
     assert len(await texts(chat)) == 10
@@ -292,7 +290,7 @@ async def test_the_summary_without_a_model_tells_what_can_be_told_by_looking(cha
     await chat.record(
         call.returned("no", failed=True), user("todo: write the docs"), assistant("yes"), user("x")
     )
-    await chat.compact(policy=Policy(keep=1))
+    await chat.compact(Policy(keep=1))
     summary = (await texts(chat))[0]
     for line in ("Preferences:\n- Please always answer in French.", "Decisions:\n- We decided to use make."):
         assert line in summary

@@ -1,0 +1,48 @@
+"""Exporting: a chat as a file, whole or not at all.
+
+jsonl         the log, lossless: what ``Store.import_`` takes
+openai, openai-responses, anthropic      what the model is sent, as the API takes it
+ui            the active context as messages of the AI SDK
+markdown      everything that happened, for people to read
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+Form: TypeAlias = Literal["jsonl", "openai", "openai-responses", "anthropic", "ui", "markdown"]
+
+_CHUNK = 1 << 20
+
+
+async def read_chunks(path: Path | str) -> AsyncIterator[bytes]:
+    import aiofiles  # noqa: PLC0415 (not for those who never import or export)
+
+    async with aiofiles.open(path, "rb") as file:
+        while data := await file.read(_CHUNK):
+            yield data
+
+
+async def write_file(path: Path, chunks: AsyncIterator[bytes]) -> None:
+    """It appears, or takes another's place, when all of it is on the medium. Nobody else may read it."""
+    import aiofiles  # noqa: PLC0415
+
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        async with aiofiles.open(temporary, "xb", opener=_private) as file:
+            async for data in chunks:
+                await file.write(data)
+            await file.flush()
+            await asyncio.to_thread(os.fsync, file.fileno())
+        await asyncio.to_thread(temporary.replace, path)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

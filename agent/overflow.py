@@ -1,0 +1,46 @@
+"""Telling that a provider refused a prompt because it is too long.
+
+Providers say so in prose, and libraries wrap it: the text is looked for in the error, in its ``code`` and ``body``, and
+in whatever it was raised from. A limit on requests or on spending is not meant.
+"""
+
+import re
+from collections.abc import Iterator
+
+_TOO_LONG = re.compile(
+    r"context[ _-]?(length|window|size)|maximum (context|prompt|input|number of (input )?tokens)"
+    r"|(prompt|input|request|message|conversation)s?( token count)?( is| are)? too (long|large)"
+    r"|too many (input )?tokens|exceeds? (the |its )?(maximum|max|limit|model'?s?).{0,40}tokens?"
+    r"|tokens?.{0,40}exceeds? (the |its )?(maximum|max|limit)|reduce the length",
+    re.IGNORECASE,
+)
+_RATE = re.compile(
+    r"rate[ _-]?limit|quota|per[ _-](minute|hour|day)|billing|too many requests", re.IGNORECASE
+)
+
+
+def is_too_long(error: BaseException) -> bool:
+    texts = [text for one in _chain(error) for text in _texts(one)]
+    return any(_TOO_LONG.search(text) for text in texts) and not any(_RATE.search(text) for text in texts)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it groups and what it was raised from, each once."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        waiting += [cause for cause in (one.__cause__, one.__context__) if cause is not None]
+        if isinstance(one, BaseExceptionGroup):
+            waiting += one.exceptions
+
+
+def _texts(error: BaseException) -> Iterator[str]:
+    yield str(error)
+    for name in ("code", "body", "message"):
+        value = getattr(error, name, None)
+        if isinstance(value, str | dict):
+            yield str(value)

@@ -1,0 +1,102 @@
+"""Receiving: a client sends its whole history with every request; what of it is new?
+
+What was said and which tools were called is compared, in order, with the active context:
+
+- The client's history goes on where ours ends: its tail is new. A client that sends only its last messages is followed,
+  too, if they begin with ours.
+- Ours goes on where the client's ends: nothing is new. The client is behind, or wants another answer; then ``rewind``.
+- They part: the user went back and said something else. So does the chat: it is rewound to where they part, and the
+  client's tail recorded, both or neither.
+- They have nothing in common: ``OtherHistory``.
+
+Words are compared without the white space around them, files by their bytes or their url, calls by their id; reasoning,
+meta and results are not, nor are system messages, which are recorded when they come in the tail or with the first words. If
+the client never mentions tools, ours are passed over. A result is recorded if its call is here and not answered yet.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from xxhash import xxh3_64_hexdigest
+
+from agent.errors import OtherHistory
+from eventlog import Entry, Event, File, MessageAdded, Rewound, ToolCalled, ToolReturned
+from projections.prompt import INTERRUPTED
+from projections.text import text_of
+
+_Key: TypeAlias = tuple[str, ...]
+
+
+def continued(history: Sequence[Entry], sent: Sequence[Event], *, chat: str) -> tuple[Event, ...]:
+    """The events to record. ``history``: the entries of the active context."""
+    tools = any(isinstance(event, ToolCalled) for event in sent)
+    ours = [(entry.seq, key) for entry in history if (key := _key(entry.event, tools=tools))]
+    theirs = [(at, key) for at, event in enumerate(sent) if (key := _key(event, tools=tools))]
+    if not ours:
+        return tuple(_unanswered(history, sent))
+    if not theirs:
+        return ()
+    start = _start([key for _, key in ours], [key for _, key in theirs])
+    if start is None:
+        raise OtherHistory("the client's history has nothing in common with this chat", chat=chat)
+    same = 0
+    for (_, one), (_, other) in zip(ours[start:], theirs, strict=False):
+        if one != other:
+            break
+        same += 1
+    tail = sent[theirs[same - 1][0] + 1 :]
+    parted = start + same < len(ours)
+    if parted and same == len(theirs):
+        return ()
+    if not parted:
+        return tuple(_unanswered(history, tail))
+    before = ours[start + same][0] - 1
+    return Rewound(before, "the client went on from here"), *_unanswered(
+        [entry for entry in history if entry.seq <= before], tail
+    )
+
+
+def _start(ours: list[_Key], theirs: list[_Key]) -> int | None:
+    """Where in ours the client's history begins."""
+    if ours[0] == theirs[0]:
+        return 0
+    for start in range(max(0, len(ours) - len(theirs)), len(ours)):
+        if ours[start:] == theirs[: len(ours) - start]:
+            return start
+    return None
+
+
+def _key(event: Event, *, tools: bool) -> _Key:
+    """What is compared of an event; nothing if it is not."""
+    match event:
+        case MessageAdded(role="user" | "assistant" as role, origin="exec", parts=parts):
+            files = [part for part in parts if isinstance(part, File)]
+            words = text_of(parts).strip()
+            return (role, words, *map(_file, files)) if words or files else ()
+        case ToolCalled(call=call, name=name) if tools:
+            return ("call", call, name)
+    return ()
+
+
+def _file(file: File) -> str:
+    return xxh3_64_hexdigest(file.data) if file.data else file.url
+
+
+def _unanswered(history: Iterable[Entry], tail: Iterable[Event]) -> list[Event]:
+    """The tail without results of calls that are answered already, or not here, or only said to be interrupted."""
+    open_calls: set[str] = set()
+    for entry in history:
+        if isinstance(entry.event, ToolCalled):
+            open_calls.add(entry.event.call)
+        elif isinstance(entry.event, ToolReturned):
+            open_calls.discard(entry.event.call)
+    new: list[Event] = []
+    for event in tail:
+        if isinstance(event, ToolCalled):
+            open_calls.add(event.call)
+        elif isinstance(event, ToolReturned):
+            if event.call not in open_calls or text_of(event.parts).endswith(INTERRUPTED):
+                continue
+            open_calls.remove(event.call)
+        new.append(event)
+    return new

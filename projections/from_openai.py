@@ -1,0 +1,191 @@
+"""from_openai: ``messages`` of OpenAI's Chat Completions as the events to append.
+
+    await log.append("chat-42", *from_openai(request["messages"]))
+
+- ``openai_chat`` of the events gives the same messages again, if it was ``openai_chat`` that made them. Of others it
+  gives what it would have written: texts of a system's message or a result are joined, names are made acceptable.
+- Nothing is lost: a part of a type that events have no word for is kept as ``Data("openai")``, which is not sent.
+  Fields they have no place for are under ``openai`` in their meta: those of the ``message`` at its first event, those
+  of its ``parts`` by index, those of a ``call``. That a text was a refusal is told there, too.
+- Arguments are decoded. If they are not JSON that a log can hold, they stay the string that they are.
+- Results are paired with calls by ``prompt``, in order; one without a call is kept and not shown. The calls and
+  results of the deprecated ``function_call`` have no ids: they are numbered.
+- What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half converted.
+
+What this shape does not tell is not guessed. A failed result is one that says "Error: …" and is not marked as failed.
+A call that was answered as interrupted has that answer as its result; a summary, or what was injected, was said.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from eventlog import Event, File, InvalidEvent, Json, MessageAdded, Role, Text, ToolCalled, ToolReturned
+from eventlog.values import check
+from projections.reading import (
+    Given,
+    Read,
+    Said,
+    content,
+    decoded,
+    each,
+    headed,
+    image,
+    meta_of,
+    of_data_url,
+    parts_of,
+    rest,
+    stepped,
+    string,
+    unknown,
+    wrong,
+)
+
+_ROLES: dict[str, Role] = {"system": "system", "developer": "developer", "user": "user"}
+_SOUNDS = {"mp3": "audio/mpeg"}  # others are called what they are
+
+
+def from_openai(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
+    functions: list[str] = []
+    turns = each(messages, "messages", lambda message: _message(message, functions), "a list of messages")
+    return stepped(turns)
+
+
+def _message(message: Given, functions: list[str]) -> list[Event]:
+    """``functions``: the names of those that were called without an id so far."""
+    match message.get("role"):
+        case "system" | "developer" | "user" as role:
+            return _told(_ROLES[role], message)
+        case "assistant":
+            return _assistant(message, functions)
+        case "tool":
+            return _result(string(message, "tool_call_id"), message, "tool_call_id")
+        case "function":
+            return _result(_function_id(string(message, "name"), functions), message, "name")
+        case role:
+            raise wrong(".role", "'system', 'developer', 'user', 'assistant', 'tool' or 'function'", role)
+
+
+def _told(role: Role, message: Given) -> list[Event]:
+    parts, more = parts_of(_content(message))
+    said = MessageAdded(role, parts, meta=meta_of("openai", parts=more))
+    return headed([said], "openai", rest(message, "role", "content"))
+
+
+def _assistant(message: Given, functions: list[str]) -> list[Event]:
+    read = _content(message, required=False)
+    if message.get("refusal") is not None:
+        read.append(_refusal(message))
+    asked = message.get("tool_calls")
+    calls = list(each(asked, ".tool_calls", _call)) if asked is not None else []
+    if message.get("function_call") is not None:
+        calls.append(_function_call(message, functions))
+    events: list[Said] = [*calls]
+    if read or not calls:
+        parts, more = parts_of(read)
+        events.insert(0, MessageAdded("assistant", parts, meta=meta_of("openai", parts=more)))
+    return headed(
+        events, "openai", rest(message, "role", "content", "refusal", "tool_calls", "function_call")
+    )
+
+
+def _result(call: str, message: Given, id_field: str) -> list[Event]:
+    parts, more = parts_of(_content(message, required=id_field == "tool_call_id"))
+    returned = ToolReturned(call, parts, meta=meta_of("openai", parts=more))
+    return headed([returned], "openai", rest(message, "role", "content", id_field))
+
+
+# --- calls -----------------------------------------------------------------------------------------------
+
+
+def _call(call: Given) -> ToolCalled:
+    match call.get("type"):
+        case "function" | None:
+            name, args = string(call, "function", "name"), _arguments(string(call, "function", "arguments"))
+            more = rest(call, "id", "type", "function") | rest(call["function"], "name", "arguments")
+        case "custom":
+            name, args = string(call, "custom", "name"), string(call, "custom", "input")
+            more = rest(call, "id", "custom") | rest(call["custom"], "name", "input")
+        case other:
+            raise wrong(".type", "'function' or 'custom'", other)
+    return ToolCalled(string(call, "id"), name, args, meta_of("openai", call=more))
+
+
+def _function_call(message: Given, functions: list[str]) -> ToolCalled:
+    name = string(message, "function_call", "name")
+    args = _arguments(string(message, "function_call", "arguments"))
+    functions.append(name)
+    more = rest(message["function_call"], "name", "arguments")
+    return ToolCalled(_function_id(name, functions), name, args, meta_of("openai", call=more))
+
+
+def _function_id(name: str, functions: list[str]) -> str:
+    """That of the last call of this function; if there was none, its name has to do."""
+    numbers = range(len(functions), 0, -1)
+    return next((f"function_{number}" for number in numbers if functions[number - 1] == name), name)
+
+
+def _arguments(written: str) -> Json:
+    if not written.strip():  # what some servers write for none
+        return None
+    try:
+        args = msgspec.json.decode(written)
+        check(ToolCalled("", "", args), [])
+    except (msgspec.DecodeError, InvalidEvent, RecursionError, ValueError):
+        return written
+    return args
+
+
+# --- parts -----------------------------------------------------------------------------------------------
+
+
+def _content(message: Given, *, required: bool = True) -> list[Read]:
+    given = message.get("content")
+    return content(given, ".content", _part) if required or given is not None else []
+
+
+def _part(part: Given) -> Read:
+    match string(part, "type"):
+        case "text":
+            return Text(string(part, "text")), rest(part, "type", "text")
+        case "refusal":
+            said, more = _refusal(part)
+            return said, more | rest(part, "type", "refusal")
+        case "image_url":
+            return _file(part, "image_url", image(string(part, "image_url", "url")), "url")
+        case "input_audio":
+            return _file(part, "input_audio", _sound(part), "data", "format")
+        case "file":
+            return _file(part, "file", _attachment(part), "file_data", "filename")
+    return unknown("openai", part)
+
+
+def _refusal(given: Given) -> Read:
+    return Text(string(given, "refusal")), {"type": "refusal"}
+
+
+def _file(part: Given, field: str, file: File | None, *read: str) -> Read:
+    if file is None:
+        return unknown("openai", part)
+    return file, rest(part, "type", field) | rest(part[field], *read)
+
+
+def _sound(part: Given) -> File | None:
+    data, kind = decoded(string(part, "input_audio", "data")), string(part, "input_audio", "format")
+    return File(_SOUNDS.get(kind, f"audio/{kind}"), data) if data else None
+
+
+def _attachment(part: Given) -> File | None:
+    """None: it is named by an id only, or its bytes cannot be read."""
+    match part:
+        case {"file": {"file_id": str(), **more}} if more.get("file_data") is None:
+            return None
+    written = string(part, "file", "file_data")
+    name = string(part, "file", "filename") if "filename" in part["file"] else ""
+    if file := of_data_url(written):
+        return replace(file, name=name)
+    media_type = "application/pdf" if name.lower().endswith(".pdf") else "application/octet-stream"
+    data = decoded(written)
+    return File(media_type, data, name) if data else None
