@@ -92,7 +92,7 @@ class Chat(Moment):
         """Recorded before the tool runs. ``call``: the provider's id of the call, if there is one."""
         call = call or f"call_{secrets.token_hex(12)}"
         [entry] = await self.record(ToolCalled(call, name, args), run=run)
-        return Called(call, entry.seq)
+        return Called(call, entry.seq, name, args)
 
     async def activate_skill(self, name: str, text: str = "", *, fingerprint: str = "") -> Entry:
         return (await self.record(SkillActivated(name, fingerprint, text)))[0]

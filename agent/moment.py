@@ -10,7 +10,8 @@ from agent.errors import NoSuchContext
 from agent.exporting import Form, write_file
 from agent.finding import best_context
 from agent.opening import Opened, entries_of
-from eventlog import Entry, Hit, Log
+from agent.says import Called
+from eventlog import Entry, Hit, Log, ToolCalled
 from projections import (
     Cut,
     Execution,
@@ -21,6 +22,7 @@ from projections import (
     Window,
     anthropic,
     archived,
+    calls,
     contexts,
     cut,
     digests,
@@ -123,6 +125,15 @@ class Moment:
         now = await self.now()
         state = now[contexts]
         return await now.read(state.spans(state.active.id, now.seq))
+
+    async def open_calls(self) -> list[Called]:
+        """The calls that were made and not answered yet: what to do first after a crash."""
+        now = await self.now()
+        return [
+            Called(entry.event.call, entry.seq, entry.event.name, entry.event.args)
+            for entry in await now.read(tuple((call.seq, call.seq) for call in now[calls].open))
+            if isinstance(entry.event, ToolCalled)
+        ]
 
     # --- what was ever said ------------------------------------------------------------------------------
 

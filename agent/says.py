@@ -41,12 +41,13 @@ def injected(role: Role, content: Iterable[Content], fingerprint: str | None, so
     return Injected(role, fingerprint or xxh3_128_hexdigest(msgspec.json.encode((role, said))), said, source)
 
 
-class Called:
+class Called(msgspec.Struct, frozen=True):
     """A call that was recorded. ``call.returned("…")`` is the event that answers it."""
 
-    def __init__(self, call: str, seq: int) -> None:
-        self.call = call
-        self.seq = seq
+    call: str
+    seq: int
+    name: str
+    args: Json = None
 
     def returned(self, *content: Content, failed: bool = False) -> ToolReturned:
         return ToolReturned(self.call, parts(content), failed)

@@ -41,9 +41,6 @@ from projections.reading import (
     unknown,
     wrong,
 )
-from projections.wire import clean
-
-_SOURCE = ("type", "media_type", "data", "url")  # what a file is made from
 
 
 def from_anthropic(
@@ -140,8 +137,7 @@ def _block(block: Given) -> Read:
             return Text(string(block, "text")), rest(block, "type", "text")
         case "image" | "document" as kind:
             if file := _file(block, kind):
-                more = rest(block, "type", "source", "title") | rest(block["source"], *_SOURCE)
-                return file, more
+                return file, rest(block, "type", "title", source=("type", "media_type", "data", "url"))
     return unknown("anthropic", block)
 
 
@@ -156,6 +152,6 @@ def _file(block: Given, kind: str) -> File | None:
             url = string(block, "source", "url")
             return replace(image(url) if kind == "image" else File("application/pdf", url=url), name=name)
         case "text":
-            written = clean(string(block, "source", "data")).encode()
-            return File(string(block, "source", "media_type"), written, name)
+            data = string(block, "source", "data").encode("utf-8", "surrogatepass")
+            return File(string(block, "source", "media_type"), data, name)
     return None

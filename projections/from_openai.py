@@ -104,10 +104,10 @@ def _call(call: Given) -> ToolCalled:
     match call.get("type"):
         case "function" | None:
             name, args = string(call, "function", "name"), _arguments(string(call, "function", "arguments"))
-            more = rest(call, "id", "type", "function") | rest(call["function"], "name", "arguments")
+            more = rest(call, "id", "type", function=("name", "arguments"))
         case "custom":
             name, args = string(call, "custom", "name"), string(call, "custom", "input")
-            more = rest(call, "id", "custom") | rest(call["custom"], "name", "input")
+            more = rest(call, "id", custom=("name", "input"))
         case other:
             raise wrong(".type", "'function' or 'custom'", other)
     return ToolCalled(string(call, "id"), name, args, meta_of("openai", call=more))
@@ -154,22 +154,16 @@ def _part(part: Given) -> Read:
             said, more = _refusal(part)
             return said, more | rest(part, "type", "refusal")
         case "image_url":
-            return _file(part, "image_url", image(string(part, "image_url", "url")), "url")
-        case "input_audio":
-            return _file(part, "input_audio", _sound(part), "data", "format")
-        case "file":
-            return _file(part, "file", _attachment(part), "file_data", "filename")
+            return image(string(part, "image_url", "url")), rest(part, "type", image_url=("url",))
+        case "input_audio" if sound := _sound(part):
+            return sound, rest(part, "type", input_audio=("data", "format"))
+        case "file" if file := _attachment(part):
+            return file, rest(part, "type", file=("file_data", "filename"))
     return unknown("openai", part)
 
 
 def _refusal(given: Given) -> Read:
     return Text(string(given, "refusal")), {"type": "refusal"}
-
-
-def _file(part: Given, field: str, file: File | None, *read: str) -> Read:
-    if file is None:
-        return unknown("openai", part)
-    return file, rest(part, "type", field) | rest(part[field], *read)
 
 
 def _sound(part: Given) -> File | None:

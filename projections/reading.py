@@ -98,9 +98,11 @@ def image(url: str) -> File:
 # --- what has no place -----------------------------------------------------------------------------------
 
 
-def rest(given: Given, *read: str) -> Object:
-    """The fields that were not read. One that is null or empty says nothing."""
-    return {key: value for key, value in given.items() if key not in read and value not in (None, [], {})}
+def rest(given: Given, *read: str, **within: tuple[str, ...]) -> Object:
+    """The fields that were not read, also ``within`` others. One that is null or empty says nothing."""
+    left = {key: value for key, value in given.items() if key not in read}
+    left |= {field: rest(given[field], *names) for field, names in within.items()}
+    return {key: value for key, value in left.items() if value not in (None, [], {})}
 
 
 def meta_of(provider: str, **kept: Json) -> dict[str, Json]:
