@@ -16,6 +16,7 @@
 
 What this shape does not tell is not guessed. What ``anthropic`` had the user say ("[system] …", "(The conversation
 begins here.)") was said by the user, an interrupted call has its answer as a result, and a summary was said, too.
+An image at an address without an ending is a PNG.
 """
 
 from collections.abc import Iterable, Mapping

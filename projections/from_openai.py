@@ -4,16 +4,17 @@
 
 - ``openai_chat`` of the events gives the same messages again, if it was ``openai_chat`` that made them. Of others it
   gives what it would have written: texts of a system's message or a result are joined, names are made acceptable.
-- Nothing is lost: a part of a type that events have no word for is kept as ``Data("openai")``, which is not sent.
-  Fields they have no place for are under ``openai`` in their meta: those of the ``message`` at its first event, those
-  of its ``parts`` by index, those of a ``call``. That a text was a refusal is told there, too.
+- Nothing is lost: a part of a type that events have no word for is kept as ``Data("openai")``, which is not sent but
+  in a result. Fields they have no place for are under ``openai`` in their meta: those of the ``message`` at its first
+  event, those of its ``parts`` by index, those of a ``call``. That a text was a refusal is told there, too.
 - Arguments are decoded. If they are not JSON that a log can hold, they stay the string that they are.
 - Results are paired with calls by ``prompt``, in order; one without a call is kept and not shown. The calls and
   results of the deprecated ``function_call`` have no ids: they are numbered.
 - What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half converted.
 
-What this shape does not tell is not guessed. A failed result is one that says "Error: …" and is not marked as failed.
-A call that was answered as interrupted has that answer as its result; a summary, or what was injected, was said.
+What this shape does not tell is not guessed. A failed result is one that says "Error: …", not marked as failed.
+An image at an address without an ending is a PNG. A call that was answered as interrupted has that answer as its result; a summary,
+or what was injected, was said.
 """
 
 from collections.abc import Iterable, Mapping

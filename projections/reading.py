@@ -86,8 +86,8 @@ def of_data_url(url: str) -> File | None:
 
 
 def image(url: str) -> File:
-    """An address says of what type an image is by its ending, if at all; then it is called a PNG, to be sent as one."""
-    if url.startswith("data:image/jpg;"):  # which many write, and no provider takes
+    """Of an address only the ending tells the type; without one, it is called a PNG, so that it is sent as an image."""
+    if url.startswith("data:image/jpg;"):  # which is no type, but what many write
         url = url.replace("jpg", "jpeg", 1)
     if url.startswith("data:"):
         return of_data_url(url) or File(url[5:].partition(",")[0].partition(";")[0], url=url)
