@@ -119,7 +119,7 @@ class Chat(Moment):
     async def receive(self, history: Sequence[Event]) -> list[Entry]:
         """Records what is new of a history that a client sent whole; see ``receiving`` for what is new.
 
-        ``from_openai``, ``from_anthropic`` and ``from_ui_messages`` make the events from what clients send.
+        ``from_openai_messages``, ``from_anthropic_messages`` and ``from_ui_messages`` make the events from what clients send.
         """
 
         async def new(now: Moment) -> Iterable[Event]:
@@ -135,10 +135,13 @@ class Chat(Moment):
 
     async def refresh(self) -> Self:
         """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
+        known = self.view.head
         head = await self.log.head(self.key)
-        if head.seq < self.seq:
-            raise ChatDeleted("the chat was deleted", chat=self.key, seq=self.seq)
-        if head != self.view.head:
+        if head.seq < known.seq:
+            raise ChatDeleted("the chat was deleted", chat=self.key, seq=known.seq)
+        if head.seq == known.seq and head.sum != known.sum:
+            raise self._replaced()
+        if head.seq > self.seq:
             await self._take(await self.log.last(self.key, head.seq - self.seq, head.seq))
         return self
 
@@ -157,15 +160,16 @@ class Chat(Moment):
         try:
             view = fold(self.view, new)
         except OutOfOrder:
-            raise ChatDeleted(
-                "another chat of the same key took its place", chat=self.key, seq=self.seq
-            ) from None
+            raise self._replaced() from None
         self._opened = Opened(view, [*self._opened.recent, *new][-_KNOWN:])
         if self.seq - self._kept.seq >= KEEP:
             task = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.view))
             self._later.add(task)
             task.add_done_callback(self._later.discard)
             self._kept = self.view
+
+    def _replaced(self) -> ChatDeleted:
+        return ChatDeleted("another chat of the same key took its place", chat=self.key, seq=self.seq)
 
     async def _reopen(self) -> None:
         """The history was changed: what was folded before may hold what was erased."""

@@ -48,8 +48,8 @@ from projections.folding import View as View
 from projections.folding import fold as fold
 from projections.folding import projection as projection
 from projections.folding import start as start
-from projections.from_anthropic import from_anthropic as from_anthropic
-from projections.from_openai import from_openai as from_openai
+from projections.from_anthropic import from_anthropic_messages as from_anthropic_messages
+from projections.from_openai import from_openai_messages as from_openai_messages
 from projections.from_ui import from_ui_messages as from_ui_messages
 from projections.lifetime import Lifetime as Lifetime
 from projections.lifetime import lifetimes as lifetimes

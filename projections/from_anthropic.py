@@ -1,22 +1,22 @@
-"""from_anthropic: ``messages`` and ``system`` of Anthropic's Messages API as the events to append.
+"""from_anthropic_messages: ``messages`` and ``system`` of Anthropic's Messages API as the events to append.
 
-    await log.append("chat-42", *from_anthropic(request["messages"], request.get("system"), model=request["model"]))
+    await log.append("chat-42", *from_anthropic_messages(request["messages"], request.get("system"), model=request["model"]))
 
 - ``anthropic`` of the events, for the same model, gives the same request again, if it was ``anthropic`` that made it.
   Of others it gives what it would have written.
 - Nothing is lost: a block of a type that events have no word for, or that is not in its place, is kept as
-  ``Data("anthropic")``, which is not sent but in a result. Fields they have no place for (``cache_control``, ``citations``, …) are under ``anthropic`` in
-  their meta: those of the ``message`` at its first event, those of its ``parts`` by index, of a ``call``, of a
-  ``result``.
+  ``Data("anthropic")``, which is not sent but in a result. Fields they have no place for (``cache_control``, …) are
+  under ``anthropic`` in their meta: those of the ``message`` at its first event, those of its ``parts`` by index,
+  those of a ``call`` and of a ``result``.
 - Every block of ``system`` is a message, and comes first. Thoughts are those of ``model``.
 - Of a turn of the assistant all that was said comes before all calls: so it is sent. In a turn of the user, results
   and words keep their order.
 - Results are paired with calls by ``prompt``, in order; one without a call is kept and not shown.
 - What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half converted.
 
-What this shape does not tell is not guessed. What ``anthropic`` had the user say ("[system] …", "(The conversation
-begins here.)") was said by the user, an interrupted call has its answer as a result, and a summary was said, too.
-An image at an address without an ending is a PNG.
+What this shape does not tell is lost. What ``anthropic`` had the user say ("[system] …", "(The conversation begins
+here.)") was said by the user; a call that was answered as interrupted has that answer as its result; a summary, or
+what was injected, was said. An address tells the type of an image by its ending; without one it is taken for a PNG.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ from projections.reading import (
 )
 
 
-def from_anthropic(
+def from_anthropic_messages(
     messages: Iterable[Mapping[str, Any]],
     system: str | Iterable[Mapping[str, Any]] | None = None,
     *,

@@ -1,6 +1,6 @@
-"""from_openai: ``messages`` of OpenAI's Chat Completions as the events to append.
+"""from_openai_messages: ``messages`` of OpenAI's Chat Completions as the events to append.
 
-    await log.append("chat-42", *from_openai(request["messages"]))
+    await log.append("chat-42", *from_openai_messages(request["messages"]))
 
 - ``openai_chat`` of the events gives the same messages again, if it was ``openai_chat`` that made them. Of others it
   gives what it would have written: texts of a system's message or a result are joined, names are made acceptable.
@@ -12,9 +12,9 @@
   results of the deprecated ``function_call`` have no ids: they are numbered.
 - What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half converted.
 
-What this shape does not tell is not guessed. A failed result is one that says "Error: …", not marked as failed.
-An image at an address without an ending is a PNG. A call that was answered as interrupted has that answer as its result; a summary,
-or what was injected, was said.
+What this shape does not tell is lost. A failed result is one that says "Error: …", not marked as failed; a call that
+was answered as interrupted has that answer as its result; a summary, or what was injected, was said. An address tells
+the type of an image by its ending; without one it is taken for a PNG.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "developer", "user":
 _SOUNDS = {"mp3": "audio/mpeg"}  # others are called what they are
 
 
-def from_openai(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
+def from_openai_messages(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
     functions: list[str] = []
     turns = each(messages, "messages", lambda message: _message(message, functions), "a list of messages")
     return stepped(turns)

@@ -27,13 +27,13 @@ NAMES = """
 PROJECTIONS = """
     Contexts Cut Execution IndexRow Lifetime MAIN Message OutOfOrder Outline Projection STANDARD Tokens
     Usage View Window anthropic archived calls contexts cut digests estimate executions first_difference
-    fold from_ui_messages index lifetimes lineage messages openai_chat openai_responses outline previews
+    fold from_anthropic_messages from_openai_messages from_ui_messages index lifetimes lineage markdown messages openai_chat openai_responses outline previews
     projection skills start transcript ui_messages usage window
 """
 
 AGENT = """
-    CannotFit Chat Moment NoSuchContext NoSuchPoint Opened Store SummaryFailed assistant keep_view
-    open_view system user window_entries
+    CannotFit Chat HISTORY IN_MEMORY Listed Material Moment NoSuchContext NoSuchPoint Opened OtherHistory Policy Store
+    SummaryFailed assistant keep_view open_view system user window_entries
 """
 
 TAGS = """

@@ -26,8 +26,8 @@ from eventlog import (
 )
 from eventlog.values import check
 from projections import anthropic, openai_chat
-from projections.from_anthropic import from_anthropic
-from projections.from_openai import from_openai
+from projections.from_anthropic import from_anthropic_messages
+from projections.from_openai import from_openai_messages
 
 Object = dict[str, Any]
 
@@ -74,7 +74,7 @@ MANY = entries([said("assistant", "a"), *called(*(f"c{number}" for number in ran
 @given(histories)
 def test_a_chat_that_was_sent_to_openai_comes_back_and_is_sent_the_same(history: list[Entry]) -> None:
     sent = openai_chat(prompted(history))
-    events = from_openai(sent)
+    events = from_openai_messages(sent)
     for event in events:
         check(event, [])  # a log takes it
     assert chat_of(events) == sent
@@ -88,7 +88,7 @@ def test_a_chat_that_was_sent_to_openai_comes_back_and_is_sent_the_same(history:
 def test_a_chat_that_was_sent_to_anthropic_comes_back_and_is_sent_the_same(history: list[Entry]) -> None:
     for provider, model in MODELS:
         sent = anthropic(prompted(history), provider=provider, model=model)
-        events = from_anthropic(**sent, provider=provider, model=model)
+        events = from_anthropic_messages(**sent, provider=provider, model=model)
         for event in events:
             check(event, [])
         assert turns_of(events, provider=provider, model=model) == sent
@@ -97,9 +97,9 @@ def test_a_chat_that_was_sent_to_anthropic_comes_back_and_is_sent_the_same(histo
 @given(histories)
 def test_what_came_from_one_provider_can_be_sent_to_the_other(history: list[Entry]) -> None:
     prompt = prompted(history)
-    if sent := chat_of(from_anthropic(**anthropic(prompt))):
+    if sent := chat_of(from_anthropic_messages(**anthropic(prompt))):
         check_openai_chat(sent)
-    request = turns_of(from_openai(openai_chat(prompt)))
+    request = turns_of(from_openai_messages(openai_chat(prompt)))
     if request["messages"]:
         check_anthropic(request)
 
@@ -227,20 +227,20 @@ def missing(events: list[Event], sent: list[Object]) -> Counter[str | bytes]:
 
 @given(chat)
 def test_nothing_of_a_chat_is_lost_and_any_can_be_sent_on(messages: list[Object]) -> None:
-    events = from_openai(messages)
+    events = from_openai_messages(messages)
     assert len(events) >= len(messages)
     assert not missing(events, messages)
     if sent := chat_of(events):
         check_openai_chat(sent)
-    assert chat_of(from_openai(sent)) == sent
+    assert chat_of(from_openai_messages(sent)) == sent
 
 
 @given(turns)
 def test_nothing_of_turns_is_lost_and_any_can_be_sent_on(messages: list[Object]) -> None:
-    events = from_anthropic(messages)
+    events = from_anthropic_messages(messages)
     assert len(events) >= len(messages)
     assert not missing(events, messages)
     request = turns_of(events)
     if request["messages"]:
         check_anthropic(request)
-    assert turns_of(from_anthropic(**request)) == request
+    assert turns_of(from_anthropic_messages(**request)) == request

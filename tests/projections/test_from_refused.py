@@ -6,8 +6,8 @@ import pytest
 from test_from_openai import answering
 from test_from_providers import Object, user
 
-from projections.from_anthropic import from_anthropic
-from projections.from_openai import from_openai
+from projections.from_anthropic import from_anthropic_messages
+from projections.from_openai import from_openai_messages
 
 ROLES = "'system', 'developer', 'user', 'assistant', 'tool' or 'function'"
 
@@ -78,7 +78,7 @@ def calling(**call: Any) -> list[Object]:
 )
 def test_what_is_not_a_chat_of_openai_is_refused(messages: Any, complaint: str) -> None:
     with pytest.raises(ValueError) as caught:
-        from_openai(messages)
+        from_openai_messages(messages)
     assert str(caught.value) == complaint
 
 
@@ -135,7 +135,7 @@ def spoken(**block: Any) -> list[Object]:
 )
 def test_what_is_not_a_request_to_anthropic_is_refused(messages: Any, complaint: str) -> None:
     with pytest.raises(ValueError) as caught:
-        from_anthropic(messages)
+        from_anthropic_messages(messages)
     assert str(caught.value) == complaint
 
 
@@ -148,5 +148,5 @@ def test_what_is_not_a_request_to_anthropic_is_refused(messages: Any, complaint:
 )
 def test_what_is_no_system_prompt_is_refused(system: Any, complaint: str) -> None:
     with pytest.raises(ValueError) as caught:
-        from_anthropic([], system)
+        from_anthropic_messages([], system)
     assert str(caught.value) == complaint
