@@ -29,7 +29,6 @@ from projections import (
     estimate,
     executions,
     index,
-    markdown,
     openai_chat,
     openai_responses,
     outline,
@@ -39,6 +38,7 @@ from projections import (
 )
 from projections.prompt import build
 from projections.spans import Spans
+from projections.to_markdown import Document
 from projections.tokens import Counter
 
 S = TypeVar("S")
@@ -181,9 +181,10 @@ class Moment:
             case "jsonl":
                 raise ValueError("the log of an earlier moment: fork the chat there, and export the fork")
             case "markdown":
-                entries = [entry async for entry in now.entries()]
-                for piece in markdown(entries, title=now[outline].title):
-                    yield piece.encode()
+                document = Document(now[outline].title)
+                yield document.begin().encode()
+                async for page in self.log.pages(self.key, 1, now.seq):
+                    yield "".join(map(document.of, page)).encode()
             case "ui":
                 yield _json(ui_messages(await now.context_entries(), chat_key=self.key))
             case _:

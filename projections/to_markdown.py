@@ -61,28 +61,37 @@ _ORIGINS = {"exec": "", "audit": " · for the audit only", "internal": " · inte
 
 def markdown(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
     """The pieces of the document, in order."""
-    gap = ""
-    for block in _document(entries, title):
-        yield f"{gap}{block}\n"
-        gap = "\n"
-
-
-def _document(entries: Iterable[Entry], title: str) -> Iterator[str]:
-    if title.strip():
-        yield f"# {code(title)}"
-    called: dict[str, str] = {}
+    document = Document(title)
+    yield document.begin()
     for entry in entries:
+        yield document.of(entry)
+
+
+class Document:
+    """The same for entries that come one after the other: ``begin``, then ``of`` each."""
+
+    def __init__(self, title: str = "") -> None:
+        self._title = title
+        self._called: dict[str, str] = {}  # what calls without a result are named, by their ids
+
+    def begin(self) -> str:
+        return f"# {code(self._title)}\n\n" if self._title.strip() else ""
+
+    def of(self, entry: Entry) -> str:
+        return "".join(f"{block}\n\n" for block in self._blocks(entry))
+
+    def _blocks(self, entry: Entry) -> Iterator[str]:
         match entry.event:
             case MessageAdded(role=role, parts=parts, origin=origin):
                 yield f"### {role}{_ORIGINS[origin]}{_stamp(entry)}"
                 yield from _parts(parts)
             case ToolCalled(call=call, name=name, args=args):
-                called[call] = f"{code(name)}, called in #{entry.seq}"
+                self._called[call] = f"{code(name)}, called in #{entry.seq}"
                 yield f"### tool call: {code(name)}{_stamp(entry)}"
                 if args is not None:
                     yield _json(args)
             case ToolReturned(call=call, parts=parts, failed=failed):
-                what = called.pop(call, f"call {code(call)}")
+                what = self._called.pop(call, f"call {code(call)}")
                 yield f"### tool result: {what}{' · failed' if failed else ''}{_stamp(entry)}"
                 yield from _parts(parts, fenced=True)
             case Noted(name=name, data=data, ref=ref):

@@ -2,22 +2,28 @@
 
     dying OPERATION FOLDER     leaves FOLDER/<n>/store as the n-th kill left it, and FOLDER/<n>/told
 
-Then the same once more, halfway through its first write, its second, and so on.
+Then the same once more, halfway through its first write, its second, and so on. The two that got through say so with a
+file FOLDER/<n>/through.
 """
 
 import asyncio
 import os
 import shutil
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from faults.children import ready, tell
 from faults.faulty_disk import DyingDisk
-from faults.operations import OPERATIONS, opened
+from faults.operations import OPERATIONS, Prepare, Tell, opened
+
+Dying = Callable[[Path, DyingDisk, Tell], Coroutine[Any, Any, None]]
+"""Does it in this store, on this disk, and tells what was acknowledged."""
 
 
-def main(operation: str, folder: Path) -> None:
-    prepare, _ = OPERATIONS[operation]
+def kill_everywhere(prepare: Prepare, run: Dying, folder: Path) -> int:
+    """How many kills it took."""
     asyncio.run(prepare(folder / "template"))
     kills = 0
     for torn in (False, True):
@@ -28,28 +34,42 @@ def main(operation: str, folder: Path) -> None:
             place = folder / f"{nth}{'-torn' if torn else ''}"
             shutil.copytree(folder / "template", place / "store")
             (place / "told").touch()
-            killed = _dies(operation, place, DyingDisk(nth, torn=torn))
+            killed = _dies(run, place, DyingDisk(nth, torn=torn))
             kills += killed
-    tell(kills)
+    return kills
 
 
-def _dies(operation: str, place: Path, disk: DyingDisk) -> bool:
+def _dies(run: Dying, place: Path, disk: DyingDisk) -> bool:
     pid = os.fork()
     if not pid:
-        asyncio.run(_run(operation, place, disk))
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        _run(run, place, disk)
+    status = os.waitpid(pid, 0)[1]
+    assert os.WIFSIGNALED(status) or (place / "through").exists(), f"it raised, at {place}"
+    return os.WIFSIGNALED(status)
 
 
-async def _run(operation: str, place: Path, disk: DyingDisk) -> None:
-    _, run = OPERATIONS[operation]
-
+def _run(run: Dying, place: Path, disk: DyingDisk) -> None:
     def told(word: str) -> None:
         with (place / "told").open("a") as file:
             file.write(f"{word}\n")
 
-    async with opened(place / "store", disk) as log:
-        await run(log, told)
+    try:
+        asyncio.run(run(place / "store", disk, told))
+        (place / "through").touch()
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(0)
+
+
+def main(operation: str, folder: Path) -> None:
+    prepare, run = OPERATIONS[operation]
+
+    async def do(root: Path, disk: DyingDisk, told: Tell) -> None:
+        async with opened(root, disk) as log:
+            await run(log, told)
+
+    tell(kill_everywhere(prepare, do, folder))
 
 
 if __name__ == "__main__":
