@@ -101,7 +101,12 @@ class Chat(Moment):
         return (await self.record(SkillDeactivated(name)))[0]
 
     async def inject(
-        self, *content: Content, role: Role = "user", fingerprint: str | None = None, source: str = ""
+        self,
+        *content: Content,
+        role: Role = "user",
+        fingerprint: str | None = None,
+        source: str = "",
+        run: str | None = None,
     ) -> list[Entry]:
         """Shows the model what nobody said, once: nothing if it sees one of this fingerprint already.
 
@@ -114,7 +119,7 @@ class Chat(Moment):
             known = {one.fingerprint for one in seen if isinstance(one, Injected)}
             return () if event.fingerprint in known else (event,)
 
-        return await self.decide(once)
+        return await self.decide(once, run=run)
 
     async def receive(self, history: Sequence[Event]) -> list[Entry]:
         """Records what is new of a history that a client sent whole; see ``receiving`` for what is new.
@@ -177,7 +182,10 @@ class Chat(Moment):
         self._kept = self.view
 
     async def decide(
-        self, events: Callable[[Moment], Iterable[Event] | Awaitable[Iterable[Event]]]
+        self,
+        events: Callable[[Moment], Iterable[Event] | Awaitable[Iterable[Event]]],
+        *,
+        run: str | None = None,
     ) -> list[Entry]:
         """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
         while True:
@@ -187,7 +195,7 @@ class Chat(Moment):
             if not wanted:
                 return []
             try:
-                return await self.record(*wanted, after=now.seq)
+                return await self.record(*wanted, after=now.seq, run=run)
             except Conflict:
                 continue
 

@@ -69,7 +69,19 @@ from projections.tokens import Tokens as Tokens
 from projections.tokens import estimate as estimate
 from projections.work import calls as calls
 from projections.work import executions as executions
+from projections.work import sends as sends
 from projections.work import skills as skills
+from projections.work import turn as turn
 
-STANDARD: tuple[Projection[Any], ...] = (contexts, calls, skills, executions, usage, outline, lineage)
+STANDARD: tuple[Projection[Any], ...] = (
+    contexts,
+    turn,
+    calls,
+    sends,
+    skills,
+    executions,
+    usage,
+    outline,
+    lineage,
+)
 """What every chat is opened with."""

@@ -54,17 +54,17 @@ def usage(state: Usage, entry: Entry) -> Usage:
         return msgspec.structs.replace(state, asked=asked)
     if type(event) is not ModelReturned:
         return state
-    spent = _spent(event.usage, bool(event.error))
+    cost = spent(event.usage, failed=bool(event.error))
     asked = dict(state.asked)
     model = asked.pop(entry.run or "", "")
     if model not in state.models and len(state.models) >= _MODELS:
         model = _OTHER
-    models = {**state.models, model: state.models.get(model, Spent()) + spent}
-    last, at = (spent, entry.seq) if spent.tokens else (state.last, state.at)
-    return Usage(state.total + spent, models, last, at, asked)
+    models = {**state.models, model: state.models.get(model, Spent()) + cost}
+    last, at = (cost, entry.seq) if cost.tokens else (state.last, state.at)
+    return Usage(state.total + cost, models, last, at, asked)
 
 
-def _spent(usage: Mapping[str, int], failed: bool) -> Spent:
+def spent(usage: Mapping[str, int], *, failed: bool) -> Spent:
     """Providers use different names for the same counts, and one of them counts the cache apart."""
 
     def one_of(*names: str) -> int:

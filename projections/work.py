@@ -1,4 +1,4 @@
-"""What the agent is at: calls not answered yet, skills in use, runs made.
+"""What the agent is at: who is to speak, calls not answered yet, what was not sent yet, skills in use, runs made.
 
 ``calls`` are those of the step that is open: a resumed agent looks here first. They are closed, answered or not,
 when the model is asked again or has answered, which is when ``messages`` closes them, too.
@@ -13,6 +13,9 @@ from eventlog import (
     Rewound,
     RunFinished,
     RunStarted,
+    SendConfirmed,
+    SendFailed,
+    SendRequested,
     SkillActivated,
     SkillDeactivated,
     ToolCalled,
@@ -24,6 +27,45 @@ from projections.spans import includes, path
 
 WINDOW = 200
 _RUNNING = 64
+
+
+# --- whose turn it is ------------------------------------------------------------------------------------
+
+
+class Turn(msgspec.Struct, frozen=True):
+    said: int = 0  # the newest message of the user
+    called: int = 0  # when a model was last asked
+
+    @property
+    def is_waiting(self) -> bool:
+        """Is there a message that no model has seen?"""
+        return self.said > self.called
+
+
+@projection(Turn, version=1, on=(MessageAdded, ModelCalled))
+def turn(state: Turn, entry: Entry) -> Turn:
+    match entry.event:
+        case ModelCalled():
+            return Turn(state.said, entry.seq)
+        case MessageAdded(role="user", origin="exec"):
+            return Turn(entry.seq, state.called)
+    return state
+
+
+class Sends(msgspec.Struct, frozen=True):
+    open: dict[
+        str, int
+    ] = {}  # what was to be sent and neither arrived nor failed, as far as is known: send -> seq
+
+
+@projection(Sends, version=1, on=(SendRequested, SendConfirmed, SendFailed))
+def sends(state: Sends, entry: Entry) -> Sends:
+    match entry.event:
+        case SendRequested(send=send):
+            return Sends({**state.open, send: entry.seq})
+        case SendConfirmed(send=send) | SendFailed(send=send) if send in state.open:
+            return Sends({other: seq for other, seq in state.open.items() if other != send})
+    return state
 
 
 # --- calls -----------------------------------------------------------------------------------------------

@@ -1,0 +1,59 @@
+"""Assembly: what the model is told besides the conversation, in one order, every time.
+
+    the chat: its key, and what the agent says of it        stays the same for the whole chat
+    profile/Primary.md, profile/other.md                    of the agent, if they are there
+    memory/Primary.md                                       of the chat, if it is there
+    the agent's instructions, the skills there are, those in use
+
+It is never stored as history. What changes with every run (when it is, which run) is not here, where it would spoil the
+provider's cache of everything after it, but before the question: see ``running``.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.chat import Chat
+from eventlog import Json, SkillActivated
+from eventlog.names import folder_name
+from projections import skills
+
+
+async def system_text(
+    chat: Chat, *, about: Mapping[str, Json], folder: Path | None, instructions: str, skills_told: str
+) -> str:
+    parts = [_runtime(chat.key, about), *await _files(chat.key, folder), instructions, skills_told]
+    return "\n\n".join(part.strip() for part in (*parts, *await _in_use(chat)) if part.strip())
+
+
+def _runtime(key: str, about: Mapping[str, Json]) -> str:
+    return "\n".join([f"chatKey: {key}", *(f"{name}: {value}" for name, value in about.items())])
+
+
+async def _files(key: str, folder: Path | None) -> list[str]:
+    import aiofiles  # noqa: PLC0415 (only for agents that have such files)
+
+    if folder is None:
+        return []
+    found = []
+    for path in (
+        folder / "profile" / "Primary.md",
+        folder / "profile" / "other.md",
+        folder / "chat" / folder_name(key) / "memory" / "Primary.md",
+    ):
+        try:
+            async with aiofiles.open(path, encoding="utf-8", errors="replace") as file:
+                found.append(await file.read())
+        except OSError:  # not there, or not for us: each of them is optional
+            continue
+    return found
+
+
+async def _in_use(chat: Chat) -> list[str]:
+    """The texts of the skills that were activated, as they were then."""
+    wanted = sorted(skill.seq for skill in chat[skills].active.values())
+    entries = await chat.read(tuple((seq, seq) for seq in wanted))
+    return [
+        f"Skill {entry.event.name}:\n{entry.event.text}"
+        for entry in entries
+        if isinstance(entry.event, SkillActivated) and entry.event.text
+    ]

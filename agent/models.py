@@ -1,0 +1,114 @@
+"""Models: what is asked of one, what it answers, and one that follows a script.
+
+A model is two functions: ``payload``, pure, says exactly what is sent, so that any request can be made again from the log
+and proved by its fingerprint; ``ask`` sends it and gives the answer as it comes. Anything with these is a model.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Literal, Protocol
+
+import msgspec
+from xxhash import xxh3_128_hexdigest
+
+from eventlog import ChatfoldError, Json, Part, Text
+from projections import Message
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """A tool as the model is told of it. ``schema``: a JSON schema of its arguments."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+class Request(msgspec.Struct, frozen=True):
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[Offered, ...] = ()
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Some of an answer, as it comes."""
+
+    text: str
+    kind: Literal["text", "reasoning"] = "text"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A call that the model wants made."""
+
+    call: str
+    name: str
+    args: Json = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """All of it: the last thing that ``ask`` gives."""
+
+    parts: tuple[Part, ...] = ()
+    calls: tuple[Asked, ...] = ()
+    usage: dict[str, int] = {}
+    stop: str = ""
+
+
+class Model(Protocol):
+    name: str
+    provider: str
+
+    def payload(self, request: Request) -> dict[str, Any]:
+        """What is sent, as JSON. Looks at nothing but the request and how the model was set up."""
+
+    def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+        """Raises ``ModelFailed``; any other exception is a bug."""
+
+
+class ModelFailed(ChatfoldError):
+    """``again``: it may work the next time, after so many seconds, if the provider said how many."""
+
+    def __init__(self, message: str, *, again: bool = False, after: float | None = None) -> None:
+        self.again = again
+        self.after = after
+        super().__init__(message)
+
+
+def fingerprint(payload: dict[str, Any]) -> str:
+    """Of a request. Equal payloads have equal ones, in whatever order their keys are."""
+    return xxh3_128_hexdigest(msgspec.json.encode(payload, order="deterministic"))
+
+
+Line = Answer | str | Exception | Callable[[dict[str, Any]], "Answer | str | Exception"]
+
+
+class ScriptedModel:
+    """Says what the script says, line by line: for tests, documents, and work without a network.
+
+    A line is an answer, a text, an exception to raise, or a function from the payload to one of these. It is over
+    when there is no line left; ``payloads`` has what was asked.
+    """
+
+    provider = "scripted"
+
+    def __init__(self, script: Iterable[Line], *, name: str = "scripted", delay: float = 0.0) -> None:
+        self.name = name
+        self.payloads: list[dict[str, Any]] = []
+        self._script = iter(script)
+        self._delay = delay
+
+    def payload(self, request: Request) -> dict[str, Any]:
+        payload: dict[str, Any] = msgspec.to_builtins(request)
+        return payload
+
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+        self.payloads.append(payload)
+        line = next(self._script, ModelFailed("the script is over"))
+        said = line(payload) if callable(line) else line
+        await asyncio.sleep(self._delay)
+        if isinstance(said, Exception):
+            raise said
+        answer = Answer((Text(said),), stop="stop") if isinstance(said, str) else said
+        for part in answer.parts:
+            if isinstance(part, Text):
+                yield Piece(part.text)
+        yield answer

@@ -1,0 +1,259 @@
+"""A run: from a question to its answer, step by step, each in the log before the next one begins.
+
+    run_started      and when it is, for the model
+    model_called     with the fingerprint of exactly what is sent
+    model_returned   with what it cost; its words and its calls, all at once
+    tool_called …    before any tool runs; tool_returned … as each comes back
+    run_finished     how it ended
+
+The run itself keeps nothing: whatever it needs to know is read from the chat. So it can be killed after any of these and
+gone on with by anybody: calls that were answered are not made again, those that were not are treated as their tool says.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from agent.chat import Chat
+from agent.compaction import Policy, Summarise
+from agent.execution import Execution, Send, enter
+from agent.models import Answer, Model, ModelFailed, Offered, Piece, Request, fingerprint
+from agent.overflow import is_too_long
+from agent.says import Called
+from agent.steps import Step, answer_step, tool_step
+from agent.tools import Outcome, Tool, failed, used
+from eventlog import (
+    ChatfoldError,
+    Event,
+    Injected,
+    MessageAdded,
+    ModelCalled,
+    ModelReturned,
+    Noted,
+    RunFinished,
+    RunStarted,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
+from projections import executions
+from projections.prompt import INTERRUPTED
+from projections.work import turn
+
+OnStep = Callable[[Step], Awaitable[None] | None]
+
+
+class Setup(Protocol):
+    """What of an agent a run needs."""
+
+    model: Model
+    tools: dict[str, Tool]
+    name: str
+    policy: Policy
+    summarise: Summarise
+    steps: int
+    tool_seconds: float
+    tool_output: int
+    retries: int
+    most_injected: int
+    send: Send | None
+
+    async def system(self, chat: Chat) -> str: ...
+
+    async def what_now(self, call: Called) -> str: ...
+
+
+class Run:
+    def __init__(self, setup: Setup, chat: Chat, run: str, on_step: Sequence[OnStep] = ()) -> None:
+        self.setup = setup
+        self.chat = chat
+        self.run = run
+        self._on_step = on_step
+        self._execution: Execution | None = None
+        self.interrupted = asyncio.Event()  # set when there is new input and the model shall be asked anew
+
+    async def record(self, *events: Event) -> None:
+        await self.chat.record(*events, run=self.run)
+
+    # --- from beginning to end ---------------------------------------------------------------------------
+
+    async def go(self, now: str) -> None:
+        """Begins, or goes on with, the run. ``now``: what the model is told of the moment."""
+        try:
+            if self.run not in self.chat[executions].running:
+                told = Injected("system", f"runtime:{self.run}", (Text(now),), "runtime")
+                await self.record(RunStarted(self.setup.name), told)
+            outcome, error = await self._steps()
+        except asyncio.CancelledError:
+            await asyncio.shield(self._finish("cancelled", "cancelled"))
+            raise
+        except ChatfoldError as refused:
+            outcome, error = "failed", str(refused)
+        except Exception as bug:
+            await self._finish("failed", f"{type(bug).__name__}: {bug}")
+            raise
+        await self._finish(outcome, error)
+
+    async def _finish(self, outcome: Any, error: str) -> None:
+        """Calls that will not be answered any more are said to be; then the end."""
+        open_calls = [
+            ToolReturned(call.call, (Text(f"{outcome}: {INTERRUPTED}"),), failed=True)
+            for call in await self.chat.open_calls()
+        ]
+        await self.record(*open_calls, RunFinished(outcome, error))
+
+    async def _steps(self) -> tuple[str, str]:
+        began = self.chat[executions].running[self.run]
+        so_far = [entry async for entry in self.chat.entries(began)]
+        self._execution = Execution(
+            self.chat, self.run, send=self.setup.send, most=self.setup.most_injected, so_far=so_far
+        )
+        done = sum(isinstance(entry.event, ModelReturned) for entry in so_far if entry.run == self.run)
+        await self._recover(await self.chat.open_calls())
+        while done < self.setup.steps:
+            done += 1
+            answer = await self._asked()
+            if answer.calls:
+                await self._use(await self.chat.open_calls())
+            elif not (await self.chat.now())[turn].is_waiting:  # what came meanwhile is answered, too
+                return "done", ""
+        return "limit", f"no answer within {self.setup.steps} steps"
+
+    # --- the model ---------------------------------------------------------------------------------------
+
+    async def _asked(self) -> Answer:
+        """The model's answer, recorded. A prompt that is too long is compacted, what may pass is tried again."""
+        waited = tightened = 0
+        while True:
+            await self.chat.compact_if_due(self.setup.policy, summarise=self.setup.summarise)
+            payload = await self._called()
+            try:
+                answer = await self._streamed(payload)
+            except ModelFailed as error:
+                if is_too_long(error) and tightened < self.setup.retries:
+                    tightened += 1
+                    await self.record(ModelReturned(error=str(error), meta={"retry": "compacted"}))
+                    policy, summarise = self.setup.policy, self.setup.summarise
+                    await self.chat.compact_after(error, policy, summarise=summarise)
+                elif error.again and waited < self.setup.retries:
+                    seconds = error.after if error.after is not None else 0.5 * 2**waited
+                    waited += 1
+                    await self.record(
+                        ModelReturned(error=str(error), meta={"retry": waited, "wait": seconds})
+                    )
+                    await asyncio.sleep(seconds)
+                else:
+                    await self.record(ModelReturned(error=str(error)))
+                    raise
+            else:
+                if answer is not None:
+                    return answer
+
+    async def _called(self) -> dict[str, Any]:
+        """What is sent, and that it is."""
+        model, tools = self.setup.model, tuple(tool.offered for tool in self.setup.tools.values())
+        system = await self.setup.system(self.chat)
+        messages = await self.chat.shown()
+        payload = model.payload(Request(system, messages, tools))
+        params = {
+            "system": await self._noted("system", system),
+            "tools": await self._noted("tools", list(tools)),
+        }
+        called = ModelCalled(
+            model.name, fingerprint(payload), params, tuple(self.setup.tools), model.provider
+        )
+        await self.record(called)
+        return payload
+
+    async def _noted(self, name: str, value: str | list[Offered]) -> str:
+        """The fingerprint of what is not history but was sent; it is kept once, so that the request can be made again."""
+        data = msgspec.to_builtins(value)
+        mark = fingerprint({name: data})
+        await self.chat.record(Noted(name, data), id=f"{name}:{mark}")
+        return mark
+
+    async def _streamed(self, payload: dict[str, Any]) -> Answer | None:
+        """None: there was new input meanwhile, and the model is to be asked anew."""
+        self.interrupted.clear()
+        asking = asyncio.create_task(self._listen(payload))
+        stopped = asyncio.create_task(self.interrupted.wait())
+        try:
+            await asyncio.wait((asking, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait((asking,))
+                await asyncio.shield(self.record(ModelReturned(error="cancelled")))
+        return None if asking.cancelled() else await self._answered(asking.result())
+
+    async def _listen(self, payload: dict[str, Any]) -> Answer:
+        answer = None
+        async for one in self.setup.model.ask(payload):
+            if isinstance(one, Piece):
+                await self._tell(Step("piece", one.text, run=self.run, kind=one.kind))
+            else:
+                answer = one
+        if answer is None:
+            raise ModelFailed("the model's answer ended before it was complete", again=True)
+        return answer
+
+    async def _answered(self, answer: Answer) -> Answer:
+        """The words and the calls are recorded together, before any tool runs."""
+        events: list[Event] = [ModelReturned(answer.usage, answer.stop)]
+        if answer.parts or not answer.calls:
+            events.append(MessageAdded("assistant", answer.parts))
+        events += [ToolCalled(asked.call, asked.name, asked.args) for asked in answer.calls]
+        await self.record(*events)
+        if step := answer_step(answer.parts, self.run):
+            await self._tell(step)
+        return answer
+
+    # --- tools -------------------------------------------------------------------------------------------
+
+    async def _recover(self, calls: list[Called]) -> None:
+        """Calls that a crash left without a result, each as its tool says."""
+        again = [call for call in calls if await self._is_wanted_again(call)]
+        for call in calls:
+            if call not in again:
+                await self._returned(call, failed(INTERRUPTED))
+        await self._use(again)
+
+    async def _is_wanted_again(self, call: Called) -> bool:
+        tool = self.setup.tools.get(call.name)
+        policy = tool.after_crash if tool else "interrupted"
+        return (await self.setup.what_now(call) if policy == "ask" else policy) == "again"
+
+    async def _use(self, calls: list[Called]) -> None:
+        """Makes the calls side by side; each result is recorded as it comes."""
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(self._made(call))
+
+    async def _made(self, call: Called) -> None:
+        assert self._execution is not None
+        enter(self._execution, call.call)
+        tool = self.setup.tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self.setup.tools) or "none"
+            outcome = failed(f"there is no tool {call.name!r}; there are: {known}")
+        else:
+            seconds, most = self.setup.tool_seconds, self.setup.tool_output
+            outcome = await used(tool, call.args, seconds=seconds, most=most)
+        await self._returned(call, outcome)
+
+    async def _returned(self, call: Called, outcome: Outcome) -> None:
+        await self.record(ToolReturned(call.call, outcome.parts, outcome.failed))
+        await self._tell(tool_step(call, outcome, self.run))
+
+    async def _tell(self, step: Step) -> None:
+        """A callback that fails is told of in the log, and the run goes on."""
+        for callback in self._on_step:
+            try:
+                waiting = callback(step)
+                if waiting is not None:
+                    await waiting
+            except Exception as error:  # noqa: BLE001 (the callback's, whatever it is)
+                await self.record(Noted("callback_failed", f"{type(error).__name__}: {error}"))

@@ -1,0 +1,217 @@
+"""Agent: a model and its tools, at work in any number of chats.
+
+    agent = Agent(model=model, tools=[read_file], store=Store("./chats"))
+    result = await agent.run("telegram-chat-42", "Why does the lexer drop newlines?")
+
+The log is the only state. A message is recorded when it arrives, before anything is done about it; every step of a run is
+recorded before the next begins. Kill the process anywhere: ``resume`` goes on, and nothing that was done is done again.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Self
+
+from agent.assembly import system_text
+from agent.chat import Chat
+from agent.compaction import DEFAULT, Policy, Summarise
+from agent.execution import MOST_INJECTED, Send
+from agent.lanes import Lanes
+from agent.models import Model
+from agent.results import Result, result_of
+from agent.running import OnStep, Run
+from agent.says import Called, Content, user
+from agent.store import Store
+from agent.summary import by_looking
+from agent.tools import Tool, by_name
+from eventlog import ChatExists, Entry, Json, NoSuchChat
+from projections import executions, turn
+
+
+class Agent:
+    def __init__(
+        self,
+        *,
+        model: Model,
+        tools: Iterable[Tool] = (),
+        store: Store | None = None,
+        name: str = "",
+        instructions: str = "",
+        folder: Path | str | None = None,
+        about: Mapping[str, Json] | None = None,
+        policy: Policy = DEFAULT,
+        summarise: Summarise = by_looking,
+        send: Send | None = None,
+        on_step: OnStep | None = None,
+        on_open_call: Callable[[Called], Awaitable[Literal["again", "interrupted"]]] | None = None,
+        side_by_side: int = 8,
+        steps: int = 30,
+        retries: int = 3,
+        tool_seconds: float = 120.0,
+        tool_output: int = 50_000,
+        most_injected: int = MOST_INJECTED,
+        debounce: float = 0.0,
+        at_most: float = 2.0,
+        cancel_on_new_input: bool = False,
+    ) -> None:
+        self.model = model
+        self.tools = by_name(tools)
+        self.store = store if store is not None else Store.memory()
+        self.name = name
+        self.instructions = instructions
+        self.folder = Path(folder) if folder is not None else None
+        self.about = dict(about or {})
+        self.policy = policy
+        self.summarise = summarise
+        self.send = send
+        self.on_step = on_step
+        self.on_open_call = on_open_call
+        self.steps = steps
+        self.retries = retries
+        self.tool_seconds = tool_seconds
+        self.tool_output = tool_output
+        self.most_injected = most_injected
+        self.debounce = debounce
+        self.at_most = at_most
+        self.cancel_on_new_input = cancel_on_new_input
+        self.conversation = ""  # the key of the one that was made, loaded or forked last
+        self._lanes = Lanes(side_by_side)
+        self._runs: dict[str, Run] = {}  # by the key of the chat
+        self._later: set[asyncio.Task[Result | None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.idle()
+        await self.store.close()
+
+    # --- what arrives ------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        chat_key: str,
+        *content: Content,
+        id: str | None = None,
+        meta: Mapping[str, Json] | None = None,
+        on_step: OnStep | None = None,
+    ) -> Result:
+        """Records the message, then answers it, with all that arrived before; gives what came of it.
+
+        While a run is under way in this chat, it sees the message in its next step; the result is then that run's.
+        """
+        chat = await self.store.chat(chat_key)
+        entry = await self._record(chat, content, id, meta)
+        return await self._answer(chat, entry.seq, on_step)
+
+    async def accept(
+        self, chat_key: str, *content: Content, id: str | None = None, meta: Mapping[str, Json] | None = None
+    ) -> Entry:
+        """Records the message and returns; it is answered in the background. See ``idle``."""
+        chat = await self.store.chat(chat_key)
+        entry = await self._record(chat, content, id, meta)
+        self._in_background(self._answer(chat, entry.seq, None))
+        return entry
+
+    async def resume(self, chat_key: str, *, on_step: OnStep | None = None) -> Result | None:
+        """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
+        chat = await self.store.chat(chat_key)
+        return await self._answer(chat, chat[turn].said, on_step) if _is_pending(chat) else None
+
+    async def resume_all(self) -> list[str]:
+        """The same in the background for all chats that need it; says which."""
+        keys = [listed.key async for listed in self.store.chats() if listed.error is None]
+        pending = [key for key in keys if _is_pending(await self.store.chat(key))]
+        for key in pending:
+            self._in_background(self.resume(key))
+        return pending
+
+    async def idle(self) -> None:
+        """Returns when everything that was accepted is answered."""
+        while self._later:
+            await asyncio.wait(self._later)
+
+    def _in_background(self, work: Awaitable[Result | None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def _record(
+        self, chat: Chat, content: Sequence[Content], id: str | None, meta: Mapping[str, Json] | None
+    ) -> Entry:
+        [entry] = await chat.record(user(*content, meta=meta), id=id)
+        if self.cancel_on_new_input and chat.key in self._runs:
+            self._runs[chat.key].interrupted.set()
+        return entry
+
+    # --- answering ---------------------------------------------------------------------------------------
+
+    async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
+        async with self._lanes.of(chat.key):
+            await self._settle(chat)
+            running = list((await chat.now())[executions].running)
+            if running or chat[turn].called < seq:
+                await self._work(chat, running[-1] if running else f"run_{secrets.token_hex(8)}", on_step)
+            return await self._result(chat, seq)
+
+    async def _settle(self, chat: Chat) -> None:
+        """Waits until nothing has arrived for a while, so that a burst is answered as one."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.at_most
+        said = -1
+        while self.debounce and said != (await chat.now())[turn].said and loop.time() < end:
+            said = chat[turn].said
+            await asyncio.sleep(self.debounce)
+
+    async def _work(self, chat: Chat, run: str, on_step: OnStep | None) -> None:
+        callbacks = [callback for callback in (self.on_step, on_step) if callback is not None]
+        self._runs[chat.key] = Run(self, chat, run, callbacks)
+        try:
+            await self._runs[chat.key].go(f"Now: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\nrequestId: {run}")
+        finally:
+            del self._runs[chat.key]
+
+    async def _result(self, chat: Chat, seq: int) -> Result:
+        """Of the run that answered the message of this seq: the first one that did anything after it."""
+        async for entry in chat.entries(seq):
+            if entry.run is not None:
+                started = chat[executions].started
+                began = started[started.upto(entry.seq) - 1]
+                return result_of(entry.run, [one async for one in chat.entries(began)])
+        raise AssertionError("a message is answered by a run")
+
+    async def system(self, chat: Chat) -> str:
+        return await system_text(
+            chat, about=self.about, folder=self.folder, instructions=self.instructions, skills_told=""
+        )
+
+    async def what_now(self, call: Called) -> Literal["again", "interrupted"]:
+        return await self.on_open_call(call) if self.on_open_call else "interrupted"
+
+    # --- conversations -----------------------------------------------------------------------------------
+
+    async def new_conversation(self, key: str) -> Chat:
+        chat = await self.store.chat(key)
+        if chat.seq:
+            raise ChatExists("there is a conversation of this key already", chat=key)
+        self.conversation = key
+        return chat
+
+    async def load_conversation(self, key: str) -> Chat:
+        chat = await self.store.chat(key)
+        if not chat.seq:
+            raise NoSuchChat("there is no such conversation", chat=key)
+        self.conversation = key
+        return chat
+
+    async def fork_conversation(self, key: str, *, at: int | str | None = None) -> Chat:
+        """The current conversation, gone on with under another key; the original stays as it is."""
+        chat = await (await self.load_conversation(self.conversation)).fork(key, at)
+        self.conversation = key
+        return chat
+
+
+def _is_pending(chat: Chat) -> bool:
+    return bool(chat[executions].running) or chat[turn].is_waiting

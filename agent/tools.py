@@ -1,0 +1,163 @@
+"""Tools: functions that a model may call. The schema of the arguments is made from the signature.
+
+    @tool
+    async def read_file(path: str, most: int = 10_000) -> str:
+        \"\"\"The beginning of a file.\"\"\"
+
+What a tool returns is its result: a text, parts, or anything JSON. What it raises is a result that failed; so are
+arguments that do not fit, a time-out, and an object that says ``success: false``. Nothing a tool does ends the run.
+"""
+
+import asyncio
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, TypeAlias, get_args, overload
+
+import msgspec
+
+from agent.models import Offered
+from eventlog import Data, File, Json, Part, Reasoning, Text
+
+AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
+"""What becomes of a call whose result a crash has taken: run again, answered as interrupted, or left to ``on_open_call``."""
+
+_PARTS = Text | Reasoning | File | Data
+
+
+class BadArguments(ValueError):
+    """The model gave arguments that the tool does not take."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    parts: tuple[Part, ...]
+    failed: bool = False
+
+
+class Tool(msgspec.Struct, frozen=True):
+    name: str
+    description: str
+    schema: dict[str, Any]
+    call: Callable[[Any], Awaitable[Any]]  # from the arguments, as the model gave them, to what it returns
+    after_crash: AfterCrash = "interrupted"
+    timeout: float | None = None  # seconds; None: the agent's
+
+    @property
+    def offered(self) -> Offered:
+        return Offered(self.name, self.description, self.schema)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    after_crash: AfterCrash = "interrupted",
+    timeout: float | None = None,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    after_crash: AfterCrash = "interrupted",
+    timeout: float | None = None,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Makes a tool of a function, sync or async. A sync one runs on a thread."""
+
+    def make(function: Callable[..., Any]) -> Tool:
+        given = name or function.__name__
+        arguments = _arguments(given, function)
+        told = description if description is not None else inspect.getdoc(function) or ""
+
+        async def call(args: Json) -> Any:
+            try:
+                values = msgspec.convert({} if args is None else args, arguments, strict=False)
+            except msgspec.ValidationError as error:
+                raise BadArguments(str(error)) from None
+            fields = {field: getattr(values, field) for field in arguments.__struct_fields__}
+            if inspect.iscoroutinefunction(function):
+                return await function(**fields)
+            return await asyncio.to_thread(function, **fields)
+
+        return Tool(given, told, _schema(arguments), call, after_crash, timeout)
+
+    return make(function) if function is not None else make
+
+
+def _arguments(name: str, function: Callable[..., Any]) -> type[msgspec.Struct]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    fields: list[Any] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"tool {name}: *{parameter.name} has no schema; name the parameters")
+        hint = hints.get(parameter.name, str)
+        default = () if parameter.default is parameter.empty else (parameter.default,)
+        fields.append((parameter.name, hint, *default))
+    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """Of the object itself; types it refers to are under ``$defs``."""
+    [reference], components = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    schema = dict(components.pop(reference["$ref"].rpartition("/")[2]))
+    schema.pop("title", None)
+    return {**schema, "$defs": components} if components else schema
+
+
+async def used(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
+    """What came of a call, within so many seconds and characters."""
+    seconds = tool.timeout or seconds
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            value = await tool.call(args)
+    except Exception as error:  # noqa: BLE001 (a tool's, whatever it is, and told as its result)
+        if limit.expired():
+            return failed(f"TimeoutError: no result within {seconds:g} s")
+        return failed(f"{type(error).__name__}: {error}")
+    return Outcome(tuple(_shortened(part, most) for part in _parts(value)), _says_failed(value))
+
+
+def failed(text: str) -> Outcome:
+    return Outcome((Text(text),), failed=True)
+
+
+def _says_failed(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("success") is False
+
+
+def _parts(value: Any) -> tuple[Part, ...]:
+    match value:
+        case None:
+            return ()
+        case str():
+            return (Text(value),)
+        case Text() | Reasoning() | File() | Data():
+            return (value,)
+        case list() | tuple() if value and all(isinstance(part, get_args(_PARTS)) for part in value):
+            return tuple(value)
+    try:
+        return (Data("json", msgspec.to_builtins(value)),)
+    except (TypeError, RecursionError):
+        return (Text(repr(value)),)
+
+
+def _shortened(part: Part, most: int) -> Part:
+    """Beginning and end of a text that is too long, and how much is missing."""
+    if not isinstance(part, Text) or len(part.text) <= most:
+        return part
+    half = most // 2
+    gap = f"\n… {len(part.text) - 2 * half} characters left out …\n"
+    return Text(part.text[:half] + gap + part.text[len(part.text) - half :])
+
+
+def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for one in tools:
+        if one.name in found:
+            raise ValueError(f"two tools are called {one.name!r}")
+        found[one.name] = one
+    return found
