@@ -20,7 +20,6 @@ from agent.compaction import IN_MEMORY as IN_MEMORY
 from agent.compaction import Policy as Policy
 from agent.errors import CannotFit as CannotFit
 from agent.errors import NoSuchContext as NoSuchContext
-from agent.errors import NoSuchPoint as NoSuchPoint
 from agent.errors import OtherHistory as OtherHistory
 from agent.errors import SummaryFailed as SummaryFailed
 from agent.listing import Listed as Listed
@@ -34,3 +33,4 @@ from agent.says import system as system
 from agent.says import user as user
 from agent.store import Store as Store
 from agent.summary import Material as Material
+from eventlog import NoSuchPoint as NoSuchPoint

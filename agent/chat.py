@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Literal, Self, TypeAlias
 
 from agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
-from agent.errors import NoSuchPoint
 from agent.exporting import Form
 from agent.moment import Moment
 from agent.opening import KEEP, Opened, keep_up, open_view
@@ -32,6 +31,7 @@ from eventlog import (
     Injected,
     Json,
     Log,
+    NoSuchPoint,
     Redacted,
     Rewound,
     Role,
@@ -70,7 +70,9 @@ class Chat(Moment):
 
         ``after``: only if nothing came after this seq, else ``Conflict``. ``id``: said again, it is recorded once.
         """
-        entries = await self.log.append(self.key, *events, after=after, id=id, run=run, durability=durability)
+        entries = await self.log.append(
+            self.key, *events, after=after, id=id, run=run, durability=durability, known=self.view.head
+        )
         await self._take(entries)
         return entries
 

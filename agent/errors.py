@@ -2,7 +2,6 @@
 
 ChatfoldError
 ├── NoSuchContext      no context of this id, or none that matches the query
-├── NoSuchPoint        no checkpoint of this name, no entry of this seq, nothing before this time
 ├── OtherHistory       what a client sent has nothing in common with the chat
 ├── SummaryFailed      the summariser raised, took too long, or gave nothing usable
 └── CannotFit          even after compaction the prompt is larger than the budget: ``tokens`` against ``budget``
@@ -13,10 +12,6 @@ from eventlog import ChatfoldError
 
 class NoSuchContext(ChatfoldError):
     next_step = "list_contexts() shows what there is"
-
-
-class NoSuchPoint(ChatfoldError):
-    next_step = "A point is a seq up to the last entry, the name of a checkpoint, or a time"
 
 
 class OtherHistory(ChatfoldError):

@@ -7,6 +7,7 @@ markdown      everything that happened, for people to read
 """
 
 import asyncio
+import errno
 import os
 import secrets
 from collections.abc import AsyncIterator
@@ -31,6 +32,8 @@ async def write_file(path: Path, chunks: AsyncIterator[bytes]) -> None:
     """It appears, or takes another's place, when all of it is on the medium. Nobody else may read it."""
     import aiofiles  # noqa: PLC0415
 
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         async with aiofiles.open(temporary, "xb", opener=_private) as file:

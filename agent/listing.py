@@ -68,9 +68,12 @@ class Listing:
             await self.keep()
 
     async def keep(self) -> None:
+        """Those of chats that have not changed since: what was erased meanwhile is not to be kept."""
         if self._changes and self._rows is not None:
             self._changes = 0
-            await self._log.storage.keep_listing(_encode(self._rows))
+            stamps = dict(await self._log.storage.stamps())
+            rows = {key: row for key, row in self._rows.items() if stamps.get(key) == row.stamp}
+            await self._log.storage.keep_listing(_encode(rows))
 
     async def _known(self) -> dict[str, _Row]:
         if self._rows is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -176,6 +176,8 @@ class Moment:
 
     async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncIterator[bytes]:
         """The same, in pieces."""
+        if form not in get_args(Form):
+            raise ValueError(f"no such form: {form!r}; there are: {', '.join(get_args(Form))}")
         now = await self.now()
         match form:
             case "jsonl":

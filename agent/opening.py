@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from agent.errors import NoSuchPoint
-from eventlog import ChatfoldError, Entry, Head, Log
+from eventlog import ChatfoldError, Entry, Head, Log, NoSuchPoint
 from projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start, window
 from projections.snapshots import dump, load
 from projections.spans import Spans, minus

@@ -1,22 +1,31 @@
 """What is told of a run while it goes on: the model's words as they come, and in a few words what each tool did.
 
-A person sees digests, never raw output: at most 500 characters, failures and both streams of a command included, passwords
-and keys in commands masked. What really was said and returned is in the log.
+A person sees digests, never raw output: at most 500 characters, cut between characters as they are seen, failures and both
+streams of a command included, what looks like a password or a key masked. What really was said and returned is in the log.
+
+Masking goes by names (``…_TOKEN=``, ``"password":``, ``--secret``), by places (``user:…@host``, ``curl -u user:…``) and by the
+shapes of well-known keys. It is there for what people do by habit, and no match for somebody who wants to show a secret. In
+doubt it masks: ``token: x`` in a sentence, too. A name for something to count or to find is none: ``max_tokens``,
+``tokenizer``, ``password_file``; nor is a reference to a variable: ``--token "$TOKEN"``.
 """
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
 
 from agent.says import Called
 from agent.tools import Outcome
-from eventlog import Data, Json, Part, Text
-from projections.text import clipped, text_of
-from projections.wire import json_text
+from eventlog import Data, File, Json, Part, Text
+from projections.text import text_of
+from projections.wire import clean
 
 MOST = 500
+_COMMAND = 160  # characters of a digest that are the command's
+_LOOKED_AT = 4 * MOST  # of any text: more cannot end up in a digest
+_MASK = "•••"
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -30,71 +39,185 @@ class Step(msgspec.Struct, frozen=True):
     failed: bool = False
 
 
-def answer_step(parts: Iterable[Part], run: str) -> Step | None:
+def answer_step(parts: Iterable[Part], run: str, previous: str = "") -> Step | None:
+    """None if there is nothing to read, or nothing but what the step before said: ``previous``."""
     text = readable(text_of(parts))
-    return Step("assistant", text, run) if text else None
+    return Step("assistant", text, run) if text and text != previous else None
 
 
 def tool_step(call: Called, outcome: Outcome, run: str) -> Step:
     told = _shell(call, outcome) if call.name == "exec_shell" else _any(call, outcome)
-    return Step("step_finish", clipped(told, MOST), run, tool=call.name, failed=outcome.failed)
+    return Step("step_finish", told, run, tool=call.name, failed=outcome.failed)
 
 
 def readable(text: str) -> str:
     """Without superfluous white space."""
-    lines = [line.rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    lines = [line.rstrip() for line in clean(text).replace("\r\n", "\n").split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
+# --- digests ---------------------------------------------------------------------------------------------
+
+
 def _any(call: Called, outcome: Outcome) -> str:
+    """Of an MCP server's tool, too: its name is ``server:tool``."""
     how = "failed" if outcome.failed else "done"
-    return f"{call.name} {how}: {_told(outcome.parts)}".rstrip(": ")
-
-
-def _told(parts: Iterable[Part]) -> str:
-    texts = []
-    for part in parts:
-        if isinstance(part, Text):
-            texts.append(part.text)
-        elif isinstance(part, Data):
-            texts.append(_error(part.data) or json_text(part.data))
-    return readable("\n".join(texts))
-
-
-def _error(value: Json) -> str:
-    """What an object that says it failed says about it."""
-    if not isinstance(value, dict) or value.get("success") is not False:
-        return ""
-    return str(value.get("error") or value.get("stderr") or "")
+    told = _told(outcome.parts)
+    return beginning(f"{call.name} {how}: {told}" if told else f"{call.name} {how}", MOST)
 
 
 def _shell(call: Called, outcome: Outcome) -> str:
     """The command, how it ended, and the beginnings of both of its streams."""
-    said = next((part.data for part in outcome.parts if isinstance(part, Data)), None)
     command = call.args.get("command", "") if isinstance(call.args, dict) else call.args
-    first = f"$ {clipped(masked(str(command)), 120)}"
-    if not isinstance(said, dict):
-        return f"{first}\n{_told(outcome.parts)}"
-    streams = [(name, readable(str(said.get(name) or ""))) for name in ("stdout", "stderr")]
-    shown = [(name, text) for name, text in streams if text]
-    room = (MOST - len(first) - 40) // max(1, len(shown))
-    texts = [f"{name}: {clipped(text, room)}" for name, text in shown]
-    return "\n".join([first, f"exit code {said.get('exit_code')}", *texts])
+    lines = [beginning(f"$ {_digest(_string(command))}", _COMMAND)]
+    said = next((part.data for part in outcome.parts if isinstance(part, Data)), None)
+    if not isinstance(said, dict) or "exit_code" not in said:  # it did not come to an end, or not even to a beginning
+        return beginning("\n".join([*lines, _told(outcome.parts)]).strip(), MOST)
+    lines.append("timed out" if said.get("timed_out") else f"exit code {said.get('exit_code')}")
+    streams = {name: _digest(_string(said.get(name))) for name in ("stdout", "stderr")}
+    shown = {name: text for name, text in streams.items() if text}
+    room = MOST - len("\n".join(lines)) - sum(len(name) + 3 for name in shown)
+    for name, size in _shares({name: len(text) for name, text in shown.items()}, room).items():
+        lines.append(f"{name}: {beginning(shown[name], size)}")
+    return "\n".join(lines)
 
 
-_SECRETS = (
-    re.compile(
-        r"(?i)(\b[\w-]*(?:api[_-]?key|token|passw(?:or)?d|secret|credential)s?[\w-]*\b\s*[=:]\s*|"
-        r"--(?:password|token|api-key|secret)[= ]\s*)(\"[^\"]*\"|'[^']*'|\S+)"
-    ),
-    re.compile(r"(?i)(\b(?:bearer|basic)\s+)([\w.~+/=-]{6,})"),
-    re.compile(r"(://[^\s/:@]*:)([^\s/@]+)(?=@)"),
-    re.compile(r"()(\b(?:sk|pk|ghp|gho|xox[abp]|AKIA)[-_]?[\w-]{12,})"),
+def _shares(wanted: dict[str, int], room: int) -> dict[str, int]:
+    """The room of each: what one does not need, the others have."""
+    shares = dict.fromkeys(wanted, 0)
+    for left, name in zip(range(len(wanted), 0, -1), sorted(wanted, key=wanted.__getitem__), strict=True):
+        shares[name] = min(wanted[name], room // left)
+        room -= shares[name]
+    return shares
+
+
+def _digest(text: str) -> str:
+    return masked(readable(text.lstrip()[:_LOOKED_AT]))
+
+
+def _told(parts: Iterable[Part]) -> str:
+    return _digest("\n".join(map(_part, parts)))
+
+
+def _part(part: Part) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case File(name=name, media_type=kind):
+            return f"[file {name or kind}]"
+        case Data(data={"success": False, **said}) if why := said.get("error") or said.get("stderr"):
+            return _string(why)
+        case Data(data=value):
+            return _string(value)
+    return ""
+
+
+def _string(value: Json) -> str:
+    """A value in words: not as JSON, and no more of it than can be shown."""
+    pieces: list[str] = []
+    room = _LOOKED_AT
+    for piece in _words(value):
+        pieces.append(piece[:room])
+        room -= len(piece)
+        if room <= 0:
+            break
+    return "".join(pieces)
+
+
+def _words(value: Json) -> Iterator[str]:
+    match value:
+        case None:
+            pass
+        case bool():
+            yield "yes" if value else "no"
+        case bytes():
+            yield f"{len(value)} bytes"
+        case dict():
+            named = ((f"{key}: ", item) for key, item in value.items() if key != "success")
+            yield from _listed(named, ", ")
+        case list() | tuple():
+            yield from _listed((("", item) for item in value), "; ")
+        case _:
+            yield str(value)
+
+
+def _listed(items: Iterable[tuple[str, Json]], separator: str) -> Iterator[str]:
+    for number, (name, item) in enumerate(items):
+        yield (separator if number else "") + name
+        yield from _words(item)
+
+
+# --- cutting ---------------------------------------------------------------------------------------------
+
+_JOINER = "\u200d"
+_FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))  # the letters of flags, which are pairs
+_FURTHEST = 32  # characters: what takes more is not meant to be read
+
+
+def beginning(text: str, most: int) -> str:
+    """At most ``most`` characters, the last of them an ellipsis if something is missing."""
+    return text if len(text) <= most else text[: whole(text, max(0, most - 1))] + "…"[:most]
+
+
+def whole(text: str, end: int) -> int:
+    """Where to cut at ``end`` or before, so that accents stay with their letters and an emoji stays in one piece."""
+    return next((at for at in range(end, max(0, end - _FURTHEST), -1) if not _is_inside(text, at)), end)
+
+
+def _is_inside(text: str, at: int) -> bool:
+    """Is what is seen as one character both before and after ``at``?"""
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    if after in _FLAGS:
+        near = text[max(0, at - 2 * _FURTHEST) : at]
+        return (len(near) - len(near.rstrip(_FLAGS))) % 2 == 1
+    return (
+        _JOINER in (before, after)
+        or unicodedata.category(after) in ("Mn", "Mc", "Me")  # accents, vowel signs, variants
+        or "\U0001f3fb" <= after <= "\U0001f3ff"  # the colours of skin
+        or "\U000e0020" <= after <= "\U000e007f"  # the flags of Scotland and Wales
+        or "\udc00" <= after <= "\udfff"
+        or before + after == "\r\n"
+    )
+
+
+# --- masking ---------------------------------------------------------------------------------------------
+
+# No text makes these slow: each begins with something fixed, what stands in between is bounded, and what is not is last.
+_NAME = (
+    r"(?:passw(?:or)?d|passphrase|secret|token|credentials?|secret_key_base|"
+    r"(?:api|access|private|secret|auth|account|signing|encryption)[_-]?key(?:[_-]id)?|"
+    r"(?<=[a-z0-9][_-])(?:pass|pwd)|(?<![a-z0-9])pass(?=[=:]\S))"
+)
+_FLAG = r"(?:passw(?:or)?d|pass|passphrase|token|secret|(?:api|access|auth|secret|private|account)-?key)"
+_VALUE = r"""(?!"?\$[\w{(])(?:"(?:[^"\\]|\\.)*+"?|'[^']*+'?|\\"[^"\\]*+(?:\\")?|[^\s"'&;|<>()]++)"""
+_SAME = r"\b[^|;&\n]{0,300}?\s"  # in the same command
+
+_SECRETS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?:(?!-----END)[\s\S])*+",
+        r"(?i)(authorization\\?[\"']?\s{0,4}[:=]\s{0,4}+\\?[\"']?(?:[a-z]{1,20}\s{1,4})?+)(?!\$)[^\"'\\\n]++",
+        r"(?i)(\bcookie:\s{0,4}+)(?!\$)[^\"'\n]++",
+        rf"(?i)({_NAME}\\?[\"']?\s{{0,4}}(?::=|[=:])(?!=)\s{{0,4}}){_VALUE}",
+        rf"(?i)((?<![\w-])--(?!no-|ask-)[a-z-]{{0,30}}?{_FLAG}\s{{1,4}})(?!-){_VALUE}",
+        rf"(?i)({_NAME}\s{{1,4}})(?=[\w/+]{{0,100}}\d)[\w/+=]{{20,}}+",
+        rf"(\b(?:curl|wget){_SAME}(?:-u\s?|-U\s?|--(?:proxy-)?user[ =])[\"']?[^\s:\"']{{1,100}}:)(?!\$)[^\s\"']++",
+        rf"(\b(?:mysql(?:dump|admin|import)?|mariadb(?:-dump)?){_SAME}-p)(?!\s){_VALUE}",
+        rf"(\b(?:sshpass\s{{1,4}}-p\s?|redis-cli{_SAME}-a\s?|docker\s{{1,4}}login{_SAME}-p\s?)){_VALUE}",
+        r"(?i)(\bbearer\s{1,4})(?=[\w.~+/-]{0,200}\d)[\w.~+/=-]{8,}+",
+        r"(://[^\s/:@]{0,200}:)(?!\$)[^\s/?#]{1,500}(?=@)",
+        r"()\beyJ[\w-]{8,}+(?:\.[\w-]++){1,2}",
+        r"()\b(?:sk-|[psr]k_(?:live|test)_)(?=[\w-]{0,100}\d)[\w-]{16,}+",
+        r"()\b(?:gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|dop_v1_|shpat_|AIza|ya29\.|pypi-)[\w-]{16,}+",
+        r"()\b(?:(?:hf|npm)_[A-Za-z0-9]{30,}+|SG\.[\w-]{16,}+\.[\w-]{16,}+|A[KS]IA[A-Z0-9]{16}\b)",
+    )
 )
 
 
-def masked(command: str) -> str:
-    """The command with what looks like a password or a key as dots."""
+def masked(text: str) -> str:
+    """The text with what looks like a password or a key as dots."""
     for secret in _SECRETS:
-        command = secret.sub(r"\1•••", command)
-    return command
+        text = secret.sub(rf"\1{_MASK}", text)
+    return text

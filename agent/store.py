@@ -13,7 +13,7 @@ from agent.chat import Chat
 from agent.exporting import read_chunks
 from agent.listing import Listed, Listing
 from agent.opening import open_view
-from eventlog import Durability, FileStorage, Log, MemoryStorage, Storage
+from eventlog import ChatfoldError, Durability, FileStorage, Log, MemoryStorage, Storage
 from projections import STANDARD, Projection
 
 
@@ -66,7 +66,12 @@ class Store:
 
     async def import_(self, source: Path | str | Chat, key: str) -> Chat:
         """An exported chat, from a file or from any other store, as the chat of this key: entry for entry the same."""
-        await self.log.storage.adopt(key, _pieces(source))
+        try:
+            await self.log.storage.adopt(key, _pieces(source))
+        except ChatfoldError as error:
+            error.chat = error.chat or key
+            error.path = error.path or (None if isinstance(source, Chat) else Path(source))
+            raise
         return await self.chat(key)
 
 

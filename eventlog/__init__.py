@@ -25,6 +25,7 @@ from eventlog.disk import Disk as Disk
 from eventlog.errors import ChatDeleted as ChatDeleted
 from eventlog.errors import ChatExists as ChatExists
 from eventlog.errors import ChatfoldError as ChatfoldError
+from eventlog.errors import Closed as Closed
 from eventlog.errors import Conflict as Conflict
 from eventlog.errors import CorruptLog as CorruptLog
 from eventlog.errors import DiskFull as DiskFull
@@ -35,6 +36,7 @@ from eventlog.errors import InvalidEvent as InvalidEvent
 from eventlog.errors import InvalidKey as InvalidKey
 from eventlog.errors import NewerFormat as NewerFormat
 from eventlog.errors import NoSuchChat as NoSuchChat
+from eventlog.errors import NoSuchPoint as NoSuchPoint
 from eventlog.errors import ReadOnly as ReadOnly
 from eventlog.events import *  # noqa: F403 (the vocabulary; its __all__ is pinned by a test)
 from eventlog.files import FileStorage as FileStorage

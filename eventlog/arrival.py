@@ -7,48 +7,61 @@ from eventlog.disk import Disk, publish
 from eventlog.errors import CorruptLog
 from eventlog.events import Head
 from eventlog.exports import Blob, Unpacking
-from eventlog.folder import BIG_PAGE, Folder
+from eventlog.folder import BIG_PAGE, Folder, Place
 from eventlog.layout import add_segment
-from eventlog.line import decode_all, header, link_of, marks, sealed
-from eventlog.segment import segment_name
+from eventlog.line import Marks, header, link_of, marks, sealed
+from eventlog.segment import Position, segment_name
 
 
 class Arrival:
     def __init__(self, disk: Disk, folder: Path, chat: str, segment_bytes: int) -> None:
         self._disk = disk
-        self._folder = folder
+        self._path = folder
         self._chat = chat
         self._segment_bytes = segment_bytes
-        self._unpacking = Unpacking()
+        self._folder = Folder(folder, chat, disk)  # of the segments that are full
+        self._unpacking = Unpacking(self._line, self._folder.blob, chat=chat)
         self._before = Head()  # the segment that is being filled
         self._lines: list[bytes] = []
         self._bytes = 0
+        self._last: Marks | None = None
 
     def take(self, data: bytes) -> None:
         for item in self._unpacking.feed(data):
             if isinstance(item, Blob):
-                write_blob(self._disk, self._folder, item.digest, item.content)
-                continue
-            if self._bytes >= self._segment_bytes and marks(item).index == 1:  # a batch is in one segment
-                self._seal()
-            self._lines.append(item)
-            self._bytes += len(item) + 1
+                write_blob(self._disk, self._path, item.digest, item.content)
+            else:
+                self._take_line(item)
+
+    def _take_line(self, line: bytes) -> None:
+        now, last = marks(line), self._last
+        goes_on = last is not None and (now.index, now.size) == (last.index + 1, last.size)
+        if self._bytes >= self._segment_bytes and not goes_on:  # a batch is in one segment
+            self._seal()
+        self._lines.append(line)
+        self._bytes += len(line) + 1
+        self._last = now
+
+    def _line(self, seq: int) -> bytes:
+        """One that was taken before."""
+        return self._lines[seq - self._before.seq - 1] if seq > self._before.seq else self._folder.line(seq)
 
     def _seal(self) -> None:
         first = self._before.seq + 1
-        publish(self._disk, self._folder / segment_name(first), sealed([header(self._before), *self._lines]))
-        self._before = Head(self._before.seq + len(self._lines), link_of(self._lines[-1]).decode())
+        path = self._path / segment_name(first)
+        data = sealed([header(self._before), *self._lines])
+        publish(self._disk, path, data)
+        link = link_of(self._lines[-1])
+        self._before = Head(self._before.seq + len(self._lines), link.decode())
+        at = Position(self._before.seq, link, len(data))
+        self._folder.remember(Place(first, at, self._disk.stat(path).st_ino, sealed=True))
         self._lines, self._bytes = [], 0
 
     def finish(self) -> None:
         """Everything is on the medium, and can be read; or it is refused."""
         head = self._unpacking.end()
-        add_segment(
-            self._disk, self._folder, self._before.seq + 1, [header(self._before), *self._lines], head
-        )
-        folder = Folder(self._folder, self._chat, self._disk)
-        count = 0
-        for page in folder.pages(size=BIG_PAGE):
-            count += sum(1 for _ in decode_all(page, folder.whole))
+        add_segment(self._disk, self._path, self._before.seq + 1, [header(self._before), *self._lines], head)
+        folder = Folder(self._path, self._chat, self._disk)
+        count = sum(len(page) for page in folder.pages(size=BIG_PAGE))
         if count != head.seq:
             raise CorruptLog("the last entries are not whole", chat=self._chat, seq=count + 1)

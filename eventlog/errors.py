@@ -6,9 +6,11 @@
     ├── Conflict             the log is not where ``after=`` said       nothing was written
     ├── IdConflict           this id was used for other content         nothing was written
     ├── NoSuchChat           there is no chat of this key
+    ├── NoSuchPoint          there is no entry of this seq, or nothing of this name or time
     ├── ChatExists           a fork's target is taken                   nothing was written
     ├── ChatDeleted          the chat went away under a reader or writer
     ├── ReadOnly             a write was asked of a read-only storage   nothing was written
+    ├── Closed               a write was asked of a storage that is closed      nothing was written
     ├── ForkedProcess        a storage opened before ``os.fork`` was used after it
     ├── DiskFull             no room: rolled back, try again when there is
     ├── DurabilityUnknown    a sync failed: reopen the storage, read what is there, retry by id
@@ -85,6 +87,10 @@ class NoSuchChat(ChatfoldError, LookupError):
     next_step = "A chat exists from its first event on; chats() lists them"
 
 
+class NoSuchPoint(ChatfoldError, LookupError):
+    next_step = "A point is a seq up to the last entry, the name of a checkpoint, or a time"
+
+
 class ChatExists(ChatfoldError):
     next_step = "Choose another key, or delete the chat first"
 
@@ -95,6 +101,10 @@ class ChatDeleted(ChatfoldError):
 
 class ReadOnly(ChatfoldError):
     next_step = "Open the storage without read_only=True, on a folder you may write"
+
+
+class Closed(ChatfoldError):
+    next_step = "Open it again; nothing was written"
 
 
 class ForkedProcess(ChatfoldError):

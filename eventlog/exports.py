@@ -6,36 +6,48 @@
     {"seal":{"count":…},…}           the seal of that segment; without it, the export was cut short
 
 So what comes out of an export is the same chat: the same bytes, the same ``(seq, sum)``, the same export. It is checked
-like a log: each line by its sum and its predecessor's, each blob by its name, the whole by the seal. What anybody may
-have put together, and what would not be read back, is refused.
+like a log: each line by its sum and its predecessor's, each blob by its name, the whole by the seal. But anybody can
+compute sums, and an export may come from anybody: what could not be read, appended to or erased later is refused.
 """
 
 import base64
+import re
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 import msgspec
 
-from eventlog.errors import CorruptLog
-from eventlog.events import Head
+from eventlog.errors import CorruptLog, InvalidEvent
+from eventlog.events import Head, Unknown
 from eventlog.line import (
     ENTRY,
+    ESCAPE,
     MAX_LINE,
     SEAL,
+    decode,
+    decode_loosely,
     follows,
     header,
     link_of,
+    marked,
     marks,
+    prev_of,
     read_header,
     read_seal,
     references,
+    resolve,
     seal,
     seal_up,
     verifies,
 )
+from eventlog.numbering import MAX_NAME
+from eventlog.tombstones import tombstone
+from eventlog.values import check, long_strings
 
 _BLOB = b'{"blob":'
-_MOST = 1 << 30  # bytes of one line, a blob's included: what is longer is no export
+_MOST = 1 << 30  # bytes of a blob's line, and of an entry with all that it keeps elsewhere
+_NOTHING: tuple[set[int], set[str]] = set(), set()
+_SIZES = re.compile(rb'"\x7f(?:ref:\d+:\d+:(\d+)|(?:text|data):([0-9a-f]{64}))"')
 
 
 class Packing:
@@ -87,88 +99,165 @@ def _blob_line(digest: str, content: bytes) -> bytes:
 
 
 class Unpacking:
-    """Bytes in, cut anywhere; lines and blobs out, in order, each of them checked. ``end`` says that it was all."""
+    """Bytes in, cut anywhere; lines and blobs out, in order, each of them checked. ``end`` says that it was all.
 
-    def __init__(self) -> None:
-        self._rest: list[bytes] = []  # of a line that goes on
+    ``line_of`` and ``blob_of`` give back what came out before. Without them it is remembered here. ``chat``: what it
+    is to become.
+    """
+
+    def __init__(
+        self,
+        line_of: Callable[[int], bytes] | None = None,
+        blob_of: Callable[[str], bytes] | None = None,
+        *,
+        chat: str | None = None,
+    ) -> None:
+        self._chat = chat
+        self._known: dict[int | str, bytes] = {}
+        self._remembers = line_of is None
+        self._line_of = line_of or self._known.__getitem__
+        self._blob_of = blob_of or self._known.__getitem__
+        self._rest = bytearray()  # of a line that goes on
         self._offset = 0
         self._hash = sha256()
-        self._blobs: set[str] = set()
+        self._blobs: dict[str, int] = {}  # how large they are
+        self._unused: set[str] = set()  # those that no entry has needed yet
         self._before: bytes | None = None
         self._link = b""  # empty before the header
         self._count = 0
         self._sealed = False
 
     def feed(self, data: bytes) -> Iterator[bytes | Blob]:
-        lines = data.split(b"\n")
-        self._rest.append(lines[0])
-        if len(lines) > 1:
-            lines[0] = b"".join(self._rest)
-            self._rest = [lines.pop()]
-            for line in lines:
-                yield from self._line(line)
-        if sum(map(len, self._rest)) > _MOST:
-            raise self._wrong("a line without an end")
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._rest + lines[0])
+            self._rest.clear()
+        for line in lines:
+            item = self._line(line)
+            if item is not None:
+                yield item
+        self._rest += rest
+        if len(self._rest) > (_MOST if self._rest.startswith(_BLOB) else MAX_LINE):
+            raise self._refused("a line without an end")
 
     def end(self) -> Head:
-        if not self._sealed or any(self._rest):
-            raise self._wrong("the export ends too early: its last line is missing")
+        if self._sealed and self._rest:
+            raise self._refused("something follows the last line")
+        if not self._sealed:
+            raise self._refused("the export ends too early: its last line is missing")
         return Head(self._count, self._link.decode())
 
-    def _line(self, line: bytes) -> Iterator[bytes | Blob]:
+    def _line(self, line: bytes) -> bytes | Blob | None:
         if self._sealed:
-            raise self._wrong("more lines after the last one")
+            raise self._refused("something follows the last line")
         if not verifies(line):
-            raise self._wrong("a line does not verify")
+            raise self._refused("a line does not verify")
+        item: bytes | Blob | None = None
         try:
             if not self._link:
                 self._header(line)
             elif line.startswith(_BLOB):
-                yield self._unpacked(line)
+                item = self._unpacked(line)
             elif line.startswith(SEAL):
                 self._seal(line)
             else:
-                yield self._entry(line)
-        except (ValueError, KeyError, TypeError):  # it verifies, but nobody of us wrote it
-            raise self._wrong("not a line of an export") from None
+                item = self._entry(line)
+        except (_Wrong, CorruptLog, InvalidEvent) as error:
+            raise self._refused(error.args[0]) from None
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise self._refused(f"a line that verifies cannot be read: {error}") from None
         self._hash.update(line + b"\n")
         self._offset += len(line) + 1
+        return item
 
     def _header(self, line: bytes) -> None:
         if read_header(line) != Head():
-            raise self._wrong("it does not begin with the first entry")
+            raise _Wrong("it does not begin with the first entry")
         self._link = Head().sum.encode()
 
     def _entry(self, line: bytes) -> bytes:
-        if not line.startswith(b'%b%d,"ts":' % (ENTRY, self._count + 1)) or len(line) > MAX_LINE:
-            raise self._wrong("not the next entry")
+        seq = self._count + 1
+        if not line.startswith(b'%b%d,"ts":' % (ENTRY, seq)) or len(line) > MAX_LINE:
+            raise _Wrong("not the next entry")
         if not follows(line, self._link, self._before):
-            raise self._wrong("an entry that does not follow the one before it")
-        seqs, blobs = references(line)
-        if max(seqs, default=0) > self._count or not blobs <= self._blobs:
-            raise self._wrong("an entry refers to what is not before it")
-        if (marks(line).synced or 0) > self._count:
-            raise self._wrong("an entry calls durable what is not before it")
-        self._before, self._link = line, link_of(line)
-        self._count += 1
+            raise _Wrong("an entry that does not follow the one before it")
+        place = marks(line)
+        if not 1 <= place.index <= place.size:
+            raise _Wrong("an entry that is not in its batch")
+        if (place.synced or 0) >= seq:
+            raise _Wrong("an entry calls durable what is not before it")
+        if ESCAPE in line:
+            self._elsewhere(line)
+        if self._unused:
+            raise _Wrong("a blob that the entry after it does not need")
+        _asked(line, seq, resolve(line, self._line_of, self._blob_of))
+        if self._remembers:
+            self._known[seq] = line
+        self._before, self._link, self._count = line, link_of(line), seq
         return line
+
+    def _elsewhere(self, line: bytes) -> None:
+        """Is what the entry keeps elsewhere before it, and not more than anybody can hold?"""
+        seqs, blobs = references(line)
+        if not all(1 <= seq <= self._count for seq in seqs) or not blobs <= self._blobs.keys():
+            raise _Wrong("an entry refers to what is not before it")
+        self._unused -= blobs
+        sizes = _SIZES.findall(line)
+        if sum(int(size or 0) + self._blobs.get(digest.decode(), 0) for size, digest in sizes) > _MOST:
+            raise _Wrong("an entry that is too large when it is whole")
 
     def _unpacked(self, line: bytes) -> Blob:
         found = msgspec.json.decode(line, type=_BlobLine)
         content = base64.b64decode(found.base64, validate=True)
-        if sha256(content).hexdigest() != found.blob:
-            raise self._wrong("a blob does not have the content of its name")
-        self._blobs.add(found.blob)
+        if sha256(content).hexdigest() != found.blob or found.blob in self._blobs:
+            raise _Wrong("a blob does not have the content of its name, or is there twice")
+        self._blobs[found.blob] = len(content)
+        self._unused.add(found.blob)
+        if self._remembers:
+            self._known[found.blob] = content
         return Blob(found.blob, content)
 
     def _seal(self, line: bytes) -> None:
         found = read_seal(line)
         last = marks(self._before) if self._before else None
         if (found.count, found.bytes, found.sha256) != (self._count, self._offset, self._hash.hexdigest()):
-            raise self._wrong("the last line is that of another export")
-        if last is None or last.index != last.size:
-            raise self._wrong("the last entries are not whole")
+            raise _Wrong("the last line is that of another export")
+        if last is None or last.index != last.size or self._unused or prev_of(line) != self._link:
+            raise _Wrong("the last entries are not whole")
         self._sealed = True
 
-    def _wrong(self, message: str) -> CorruptLog:
-        return CorruptLog(message, offset=self._offset, seq=self._count + 1)
+    def _refused(self, message: str) -> CorruptLog:
+        error = CorruptLog(message, chat=self._chat, offset=self._offset, seq=self._count + 1)
+        error.next_step = "Nothing was imported. Export the chat again, or copy the file again"
+        return error
+
+
+class _Wrong(Exception):
+    """The line verifies, but an export has no such line here."""
+
+
+def _asked(line: bytes, seq: int, whole: bytes) -> None:
+    """Asks of an entry now what will be asked of it later. Raises what would be raised then, or ``_Wrong``."""
+    entry = decode(whole)
+    # What the slices of the line say, which is what a log goes by, is what its JSON says.
+    ends = marked(entry.batch, entry.synced, entry.was), entry.prev.encode(), entry.sum.encode()
+    if entry.seq != seq or not line.endswith(b'}%b,"prev":"%b","sum":"%b"}' % ends):
+        raise _Wrong("an entry with fields where they must not be")
+    for name in (entry.run, entry.id):
+        if name is not None and not (type(name) is str and 0 < len(name) <= MAX_NAME):
+            raise _Wrong(f"a run or an id that is not a string of 1 to {MAX_NAME} characters")
+    fields = decode_loosely(whole)
+    event = fields.pop("event")
+    long_strings(event)  # for the depth, and the digits of integers
+    long_strings(fields)
+    if ESCAPE not in line:
+        return
+    if references(whole) != _NOTHING or references(line.partition(b',"event":')[0]) != _NOTHING:
+        raise _Wrong("an entry with a reference where it must not be")
+    # Who erases the entry does not put back what it keeps elsewhere.
+    if line != whole and decode_loosely(line)["event"]["type"] != event["type"]:
+        raise _Wrong("an event whose type is a reference")
+    if not isinstance(entry.event, Unknown):
+        check(entry.event, [])
+        if references(tombstone(line)) != _NOTHING:
+            raise _Wrong("an entry that cannot be erased")

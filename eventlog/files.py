@@ -15,13 +15,23 @@ from typing import Self
 from eventlog.arrival import Arrival
 from eventlog.clock import Clock, now
 from eventlog.disk import Disk
-from eventlog.errors import ChatDeleted, ChatExists, ChatfoldError, ForkedProcess, NoSuchChat, ReadOnly
+from eventlog.errors import ChatDeleted, ChatExists, Closed, ForkedProcess, NoSuchChat, ReadOnly
 from eventlog.events import Entry, Head
 from eventlog.exports import Packing
 from eventlog.folder import BIG_PAGE, Folder
 from eventlog.forking import fork_chat
 from eventlog.lanes import OPEN_CHATS, Lanes
-from eventlog.layout import CHATS, chat_path, make_root, move_in, move_out, new_folder, read_key, sweep
+from eventlog.layout import (
+    CHATS,
+    LISTING,
+    chat_path,
+    make_root,
+    move_in,
+    move_out,
+    new_folder,
+    read_key,
+    sweep,
+)
 from eventlog.line import ESCAPE, Draft, decode, decode_all, link_of
 from eventlog.lock import locked
 from eventlog.names import chat_key, is_hashed
@@ -38,7 +48,6 @@ from eventlog.writer import Writer
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
-_LISTING = "listing"
 _HERE = 3 * PAGE  # bytes that are read without a thread
 
 
@@ -98,12 +107,12 @@ class FileStorage:
         if self._read_only:
             raise ReadOnly("the storage was opened read-only", chat=chat, path=self._root)
         if self._closed:
-            raise ChatfoldError("the storage is closed", chat=chat, path=self._root)
+            raise Closed("the storage is closed", chat=chat, path=self._root)
 
     def _prepare(self) -> None:
-        """Before the first change: the store's folders, and what an earlier writer's death left to be done."""
-        if not self._prepared:
-            make_root(self._disk, self._root)
+        """Before the first change: what an earlier writer's death left to be done."""
+        if not self._prepared and (self._root / CHATS).is_dir():
+            make_root(self._disk, self._root)  # whoever began it may have been killed
             sweep(self._disk, self._root)
             finish_redactions(self._disk, self._root)
             self._prepared = True
@@ -209,10 +218,10 @@ class FileStorage:
 
     async def keep_listing(self, data: bytes) -> None:
         if not self._read_only:
-            await asyncio.to_thread(keep_file, self._disk, self._root, _LISTING, Head(), data)
+            await asyncio.to_thread(keep_file, self._disk, self._root, LISTING, Head(), data)
 
     async def kept_listing(self) -> bytes:
-        kept = await asyncio.to_thread(kept_file, self._disk, self._root, _LISTING)
+        kept = await asyncio.to_thread(kept_file, self._disk, self._root, LISTING)
         return kept[1] if kept else b""
 
     # --- searching ---------------------------------------------------------------------------------------
@@ -334,8 +343,9 @@ class FileStorage:
 
     def _writable(self, chat: str) -> Folder:
         self._check_writable(chat)
+        folder = Folder(chat_path(self._root, chat), chat, self._disk)
         self._prepare()
-        return Folder(chat_path(self._root, chat), chat, self._disk)
+        return folder
 
     # --- the storage itself ------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.clock import Clock
 from eventlog.disk import Disk, publish, read_at
-from eventlog.errors import ChatExists, Conflict
+from eventlog.errors import ChatExists, NoSuchPoint
 from eventlog.events import Entry, Head
 from eventlog.folder import Folder
 from eventlog.layout import add_segment, chat_path, move_in, new_folder
@@ -29,7 +29,7 @@ def fork_chat(parent: Folder, root: Path, new: str, at: int, first: Draft, clock
     path = chat_path(root, new)
     tail = parent.tail()
     if not 0 < at <= tail.at.seq:
-        raise Conflict(at, tail.at.seq, chat=parent.chat)
+        raise NoSuchPoint(f"there is no entry {at}, the chat ends at {tail.at.seq}", chat=parent.chat, seq=at)
     link = link_of(parent.line(at)).decode()
     entry = Entry(at + 1, clock(), first.event, synced=at, prev=link)
     line = build(entry, first.raw)

@@ -62,6 +62,7 @@ class FolderHistory:
 
     def rolled_back(self) -> None:
         """Some of what was numbered will never be written."""
+        self._pending.clear()
         self._lookups.forget_recent()
 
     @property

@@ -30,6 +30,8 @@ CHATS = "chats"
 TRASH = "trash"
 LOCK_FILE = "lock"
 ASIDE = "aside"
+NOTE = "redacting-"  # what is to be erased, in the root; see ``redaction``
+LISTING = "listing"  # in the root's cache
 _NEW = ".new-"
 
 
@@ -52,6 +54,7 @@ def chat_path(root: Path, key: str) -> Path:
 @contextmanager
 def new_folder(disk: Disk, path: Path, key: str) -> Iterator[Path]:
     """A folder to fill for the chat ``key``, then to ``move_in`` as ``path``. Removed if that did not happen."""
+    make_root(disk, path.parent.parent)
     temporary, lock = _locked_folder(disk, path.parent)
     try:
         if is_hashed(path.name):
@@ -121,16 +124,27 @@ def move_out(disk: Disk, root: Path, path: Path) -> None:
     """Deletes a chat, atomically and durably. The caller holds its lock."""
     trash = root / TRASH / os.urandom(8).hex()
     disk.rename(path, trash)
+    drop_listing(disk, root)
     disk.sync_folder(path.parent)  # both, or a power cut brings it back
     disk.sync_folder(trash.parent)
     remove_tree(disk, trash)
     disk.sync_folder(trash.parent)
 
 
+def drop_listing(disk: Disk, root: Path) -> None:
+    """It may say what was erased."""
+    with suppress(OSError):
+        disk.unlink(root / CACHE / LISTING)
+
+
 def sweep(disk: Disk, root: Path) -> None:
     """Removes what crashes left. A folder that is still being made is locked, and left alone."""
     leftovers = [root / TRASH / name for name in disk.names(root / TRASH)]
     leftovers += [root / CHATS / name for name in disk.names(root / CHATS) if name.startswith(_NEW)]
+    with suppress(OSError):
+        for name in disk.names(root / CACHE):
+            if is_unpublished(name):
+                disk.unlink(root / CACHE / name)  # or its writer does without: it is a cache
     for path in leftovers:
         with suppress(OSError):
             lock = disk.open_update(path / LOCK_FILE)
@@ -146,7 +160,7 @@ def sweep_chat(disk: Disk, folder: Path) -> None:
     for path in (folder, folder / BLOBS, folder / CACHE, folder / LOOKUPS):
         with suppress(OSError):
             for name in disk.names(path):
-                if is_unpublished(name):
+                if is_unpublished(name) or name.startswith(NOTE):
                     disk.unlink(path / name)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Self
 
-from eventlog.errors import ChatDeleted
+from eventlog.errors import ChatDeleted, InvalidEvent
 from eventlog.events import Entry, Event, Forked, Head, Redacted
-from eventlog.line import decode, decode_all, draft
+from eventlog.line import Draft, decode, decode_all, draft
 from eventlog.numbering import Append
 from eventlog.search import Hit
 from eventlog.storage import Durability, Storage
@@ -31,15 +31,17 @@ class Log:
         id: str | None = None,
         run: str | None = None,
         durability: Durability | None = None,
+        known: Head | None = None,
     ) -> list[Entry]:
         """Appends the events as one batch: all become visible at once, or none ever.
 
         ``after``: only if the log ends at this seq (0: a new chat), else ``Conflict``. ``id``: this very append
-        again returns the first one's entries; with other events it is ``IdConflict``. A cancelled append may
-        have happened: retry it with its id.
+        again returns the first one's entries; with other events it is ``IdConflict``. ``known``: where the log once
+        ended; if it does not go on from there, it is ``ChatDeleted``. A cancelled append may have happened: retry
+        it with its id.
         """
-        drafts = tuple(draft(event) for event in events)
-        return await self.storage.append(Append(chat, drafts, after, id, run), durability)
+        drafts = tuple(_draft(event, at, chat) for at, event in enumerate(events, 1))
+        return await self.storage.append(Append(chat, drafts, after, id, run, known or Head()), durability)
 
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:
         """What ``read`` reads, many entries at a time."""
@@ -118,3 +120,10 @@ class Log:
     async def flush(self) -> None:
         """A barrier: everything appended before is durable."""
         await self.storage.flush()
+
+
+def _draft(event: Event, at: int, chat: str) -> Draft:
+    try:
+        return draft(event)
+    except InvalidEvent as error:
+        raise InvalidEvent(f"event {at}: {error.args[0]}", chat=chat) from None

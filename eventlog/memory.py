@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Self
 
 from eventlog.clock import Clock, now
-from eventlog.errors import ChatExists, Conflict, NoSuchChat
+from eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
 from eventlog.events import Entry, Head
 from eventlog.exports import Blob, Packing, Unpacking
 from eventlog.line import Draft, decode, link_of, references, resolve
@@ -91,6 +91,7 @@ class MemoryStorage:
         self._chats: dict[str, _Chat] = {}
         self._clock = clock
         self._listing = b""
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,10 +101,11 @@ class MemoryStorage:
 
     async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:  # noqa: ARG002
         folder_name(request.chat)  # the same keys are refused everywhere
+        self._check_open(request.chat)
         chat = self._chats.get(request.chat) or _Chat()
-        for draft in request.drafts:
-            chat.blobs.update(draft.blobs)
         numbered = number(request, chat.head, len(chat.lines), self._clock(), chat)
+        for draft in request.drafts if numbered.lines else ():
+            chat.blobs.update(draft.blobs)
         chat.take(numbered.lines)
         self._chats[request.chat] = chat
         return numbered.entries
@@ -145,10 +147,11 @@ class MemoryStorage:
         return self._listing
 
     async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
+        self._check_open(chat)
         folder_name(new)
         parent = self._known(chat)
         if not 0 < at <= len(parent.lines):
-            raise Conflict(at, len(parent.lines), chat=chat)
+            raise _no_such_point(chat, at, parent)
         if new in self._chats:
             raise ChatExists("there is a chat of this key already", chat=new)
         child = _Chat()
@@ -172,6 +175,7 @@ class MemoryStorage:
         yield packing.end()
 
     async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
+        self._check_open(chat)
         folder_name(chat)
         arrived = _Chat()
         unpacking = Unpacking()
@@ -192,9 +196,11 @@ class MemoryStorage:
         self._chats[chat] = arrived
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
+        self._check_open(chat)
         target = self._known(chat)
-        if not all(0 < seq <= len(target.lines) for seq in seqs):
-            raise Conflict(max(seqs), len(target.lines), chat=chat)
+        for seq in seqs:
+            if not 0 < seq <= len(target.lines):
+                raise _no_such_point(chat, seq, target)
         erased = erasure(chat, seqs, {key: other.view() for key, other in self._chats.items()})
         for key, same in erased.items():
             self._chats[key].erase(same)
@@ -207,6 +213,7 @@ class MemoryStorage:
         return found
 
     async def delete(self, chat: str) -> None:
+        self._check_open(chat)
         self._known(chat).wake()
         del self._chats[chat]
 
@@ -244,4 +251,12 @@ class MemoryStorage:
         pass
 
     async def close(self) -> None:
-        pass
+        self._closed = True
+
+    def _check_open(self, chat: str) -> None:
+        if self._closed:
+            raise Closed("the storage is closed", chat=chat)
+
+
+def _no_such_point(key: str, seq: int, chat: _Chat) -> NoSuchPoint:
+    return NoSuchPoint(f"there is no entry {seq}, the chat ends at {len(chat.lines)}", chat=key, seq=seq)

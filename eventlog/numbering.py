@@ -10,13 +10,14 @@ from typing import Protocol
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from eventlog.errors import Conflict, CorruptLog, IdConflict, InvalidEvent
+from eventlog.errors import ChatDeleted, Conflict, CorruptLog, IdConflict, InvalidEvent
 from eventlog.events import Entry, Head
 from eventlog.line import (
     Draft,
     decode,
     event_bytes,
     frame,
+    link_of,
     marked,
     marks,
     named,
@@ -37,6 +38,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     after: int | None = None
     id: str | None = None
     run: str | None = None
+    known: Head = Head()  # of the chat that is meant: another one of the same key has another there
 
     def __post_init__(self) -> None:
         if not self.drafts:
@@ -68,6 +70,8 @@ class Numbered(msgspec.Struct, frozen=True, gc=False):
 
 
 def number(request: Append, head: Head, synced: int, now: int, history: History) -> Numbered:
+    if request.known.seq and request.known != head:
+        _check_known(request, head, history)
     if request.id is not None:
         earlier = _earlier(request, request.id, head, history)
         if earlier:
@@ -92,6 +96,13 @@ def number(request: Append, head: Head, synced: int, now: int, history: History)
         entries.append(Entry(seq, now, draft.event, request.run, name, batch, durable, None, prev, link))
         lines.append(line)
     return Numbered(entries, lines, Head(seq, link))
+
+
+def _check_known(request: Append, head: Head, history: History) -> None:
+    """Others may have written since; but the entry that was known last must be there."""
+    known = request.known
+    if known.seq > head.seq or link_of(history.line(known.seq)).decode() != known.sum:
+        raise ChatDeleted("the chat was deleted, or another took its place", chat=request.chat, seq=known.seq)
 
 
 def text_fingerprint(text: str) -> int:

@@ -14,17 +14,15 @@ import msgspec
 
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.disk import Disk, publish, read_file
-from eventlog.errors import Conflict, NoSuchChat
+from eventlog.errors import NoSuchChat, NoSuchPoint
 from eventlog.folder import Folder
-from eventlog.layout import ASIDE, chat_path
+from eventlog.layout import ASIDE, NOTE, chat_path, drop_listing
 from eventlog.line import SEAL, references, sealed
 from eventlog.lock import locked
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.offsets import CACHE
 from eventlog.tombstones import View, erasure, tombstone
 from eventlog.values import escape_text, unescape
-
-_NOTE = "redacting-"
 
 
 def redact_chats(
@@ -33,11 +31,17 @@ def redact_chats(
     """Erases ``seqs`` of ``chat`` wherever the same entries or texts are in its ``family``."""
     disk = family[chat].disk
     end = family[chat].tail().at.seq
-    if not all(0 < seq <= end for seq in seqs):
-        raise Conflict(max(seqs), end, chat=chat)
+    for seq in seqs:
+        if not 0 < seq <= end:
+            raise NoSuchPoint(f"there is no entry {seq}, the chat ends at {end}", chat=chat, seq=seq)
     erased = erasure(chat, seqs, {key: _view(folder) for key, folder in family.items()})
-    note = root / f"{_NOTE}{os.urandom(8).hex()}"
-    publish(disk, note, msgspec.json.encode({escape_text(key): wanted for key, wanted in erased.items()}))
+    note = root / f"{NOTE}{os.urandom(8).hex()}"
+    data = msgspec.json.encode({escape_text(key): wanted for key, wanted in erased.items()})
+    with locked(family[chat]):  # where it is written first, whoever holds the lock sweeps what a kill leaves
+        draft = family[chat].path / note.name
+        publish(disk, draft, data)
+        disk.rename(draft, note)
+        disk.sync_folder(root)
     _finish(disk, root, note)
     return erased
 
@@ -45,7 +49,7 @@ def redact_chats(
 def finish_redactions(disk: Disk, root: Path) -> None:
     """Does what the notes say that a kill left."""
     for name in disk.names(root):
-        if name.startswith(_NOTE):
+        if name.startswith(NOTE):
             _finish(disk, root, root / name)
 
 
@@ -56,6 +60,7 @@ def _finish(disk: Disk, root: Path, note: Path) -> None:
             folder = Folder(chat_path(root, chat), chat, disk)
             with suppress(NoSuchChat), locked(folder):
                 _erase(folder, wanted)
+        drop_listing(disk, root)
         disk.unlink(note)
         disk.sync_folder(root)
 

@@ -126,9 +126,13 @@ class Writer:
         if not wait and not self._is_quick(requests):
             raise Busy
         tail = self._catch_up()
-        if self._is_full(tail):
-            tail = self._roll(tail)
         outcomes, chunks = self._number(requests, tail.head, self._path)
+        if any(chunks) and self._is_full(tail):
+            try:
+                tail = self._roll(tail)
+            except BaseException:
+                self._history.rolled_back()
+                raise
         outcomes, self._tail = self._write(tail, outcomes, chunks)
         self.folder.remember(self._tail)
         self._history.written(tail.at.seq, self._tail.at.seq)
@@ -160,13 +164,13 @@ class Writer:
         now = self._clock()
         for request in requests:
             try:
-                if folder is not None:
-                    self._keep_blobs(folder, request)
                 numbered = number(request, head, self._synced, now, self._history)
             except (ChatfoldError, OSError) as error:
                 outcomes.append(Outcome(error=self._explained(error)))
                 chunks.append([])
             else:
+                if folder is not None and numbered.lines:
+                    self._keep_blobs(folder, request)  # if this fails, nothing that was numbered is written
                 outcomes.append(Outcome(numbered.entries))
                 chunks.append(numbered.lines)
                 head = numbered.head
@@ -354,8 +358,9 @@ class Writer:
         if not lines:
             return outcomes
         with new_folder(self._disk, self._path, self._chat) as temporary:
-            for request in requests:
-                self._keep_blobs(temporary, request)
+            for request, chunk in zip(requests, chunks, strict=True):
+                if chunk:
+                    self._keep_blobs(temporary, request)
             head = Head(len(lines), lines[-1][-18:-2].decode())
             add_segment(self._disk, temporary, 1, [header(Head()), *lines], head)
             if not move_in(self._disk, temporary, self._path):

@@ -19,8 +19,8 @@ VOCABULARY = """
 """
 
 NAMES = """
-    ChatDeleted ChatExists ChatfoldError Conflict CorruptLog Disk DiskFull Durability DurabilityUnknown FileStorage
-    ForkedProcess Hit IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat Problem ReadOnly Report
+    ChatDeleted ChatExists ChatfoldError Closed Conflict CorruptLog Disk DiskFull Durability DurabilityUnknown FileStorage
+    ForkedProcess Hit IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint Problem ReadOnly Report
     Storage check repair salvage scan
 """
 
@@ -28,7 +28,7 @@ PROJECTIONS = """
     Contexts Cut Execution IndexRow Lifetime MAIN Message OutOfOrder Outline Projection STANDARD Tokens
     Usage View Window anthropic archived calls contexts cut digests estimate executions first_difference
     fold from_anthropic_messages from_openai_messages from_ui_messages index lifetimes lineage markdown messages openai_chat openai_responses outline previews
-    projection skills start transcript ui_messages usage window
+    projection sends skills start transcript turn ui_messages usage window
 """
 
 AGENT = """
@@ -82,7 +82,7 @@ def test_every_error_is_a_chatfold_error() -> None:
         for name in NAMES.split()
         if isinstance(value := getattr(eventlog, name), type) and issubclass(value, Exception)
     ]
-    assert len(errors) == 14
+    assert len(errors) == 16
     assert all(issubclass(error, eventlog.ChatfoldError) for error in errors)
 
 

@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -24,7 +25,8 @@ from faults.talk import entries_of, is_clean
 from faults.verbs import VERBS, Verb, a_secret_that_was_listed, method_of, scene
 from projections.packing import pack
 
-LEVELS: list[Durability] = ["full", "normal", "off"] if "CHATFOLD_LONG" in os.environ else ["full"]
+LONG = "CHATFOLD_LONG" in os.environ
+LEVELS: list[Durability] = ["full", "normal", "off"] if LONG else ["full"]
 READING = """
     at close context_entries decide entries executions exported find_context follow list_contexts memory messages
     now open_calls prompt read refresh shown window
@@ -70,7 +72,7 @@ async def _shown(chat: Chat) -> bytes:
 
 def _numbered(data: bytes) -> bytes:
     ids: dict[bytes, int] = {}
-    return _RANDOM.sub(lambda id: b"%0*d" % (len(id[0]), ids.setdefault(id[0], len(ids))), data)
+    return _RANDOM.sub(lambda found: b"%0*d" % (len(found[0]), ids.setdefault(found[0], len(ids))), data)
 
 
 async def _done_again(verb: Verb, folder: Path) -> tuple[type[Exception] | None, Seen]:
@@ -151,10 +153,35 @@ def _killed(nursery: subprocess.Popen[str], name: str, folder: Path, level: str)
     assert nursery.stdout is not None
     nursery.stdin.write(f"{name}\t{folder}\t{level}\n")
     nursery.stdin.flush()
-    kills = int(nursery.stdout.readline())
+    answer = nursery.stdout.readline().strip()
     places = sorted(folder.glob("[0-9]*"))
-    assert len(places) == kills + 2
+    assert answer == str(len(places) - 2), answer
+    assert len(places) > 4
     return places
+
+
+def _outcomes(places: list[Path], judge: Callable[[Path], Coroutine[Any, Any, str]]) -> set[str]:
+    """What the judge says. Unless there is time, of kills that left the same bytes only the first is judged."""
+    outcomes, judged = set(), set()
+    for place in places:
+        left = str(place) if LONG else _digest(place)
+        if left not in judged:
+            judged.add(left)
+            try:
+                outcomes.add(asyncio.run(judge(place)))
+            except Exception as error:
+                raise AssertionError(f"killed at {place.name}") from error
+    return outcomes
+
+
+def _digest(place: Path) -> str:
+    """Of names and bytes; caches know inodes, and names that are random differ each time."""
+    found = sha256()
+    for path in sorted(place.rglob("*")):
+        content = path.read_bytes() if path.is_file() and path.suffix != ".offsets" else b""
+        name = re.sub(r"[0-9a-f]{12,16}(?=\.tmp|/|$)", "…", str(path.relative_to(place)))
+        found.update(f"{name} {len(content)}".encode() + content)
+    return found.hexdigest()
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -164,14 +191,11 @@ def test_a_verb_that_is_killed_has_happened_or_not(
 ) -> None:
     verb = VERBS[name]
     places = _killed(nursery, name, fast_folder, level)
-    known = asyncio.run(_known(verb, fast_folder, [place for place in places if (place / "through").exists()]))
+    known = asyncio.run(
+        _known(verb, fast_folder, [place for place in places if (place / "through").exists()])
+    )
     assert _count(known.after, verb.to) - _count(known.before, verb.to) == verb.adds
-    outcomes = set()
-    for place in places:
-        try:
-            outcomes.add(asyncio.run(_judge(verb, place, known)))
-        except Exception as error:
-            raise AssertionError(f"killed at {place.name}") from error
+    outcomes = _outcomes(places, lambda place: _judge(verb, place, known))
     assert outcomes == ({"before", "after"} if known.before != known.after else {"after"})
 
 
@@ -188,13 +212,7 @@ def test_an_erasure_that_is_killed_has_happened_everywhere_or_nowhere(
     """Once it is written down what is to be erased, the next writer ends it; its event is there when it is called again."""
     places = _killed(nursery, "redact", fast_folder, "full")
     after = asyncio.run(_messages(next(place for place in places if (place / "through").exists()) / "store"))
-    outcomes = set()
-    for place in places:
-        try:
-            outcomes.add(asyncio.run(_judge_erasure(place, after)))
-        except Exception as error:
-            raise AssertionError(f"killed at {place.name}") from error
-    assert outcomes == {"everywhere", "nowhere"}
+    assert _outcomes(places, lambda place: _judge_erasure(place, after)) == {"everywhere", "nowhere"}
 
 
 async def _judge_erasure(place: Path, after: dict[str, list[object]]) -> str:
@@ -210,7 +228,7 @@ async def _judge_erasure(place: Path, after: dict[str, list[object]]) -> str:
         assert not (place / "told").read_text()
         assert not any(isinstance(e.event, Redacted) for key in holding for e in _entries(folder, key))
     async with scene(folder) as now:
-        assert await now.chat.redact(1) == {"chat": [1, 4], "twin": [1, 4]}
+        assert (await now.chat.redact(1)).keys() == after.keys()
     _no_file_says(folder)
     assert await _messages(folder) == after
     assert all(isinstance(_entries(folder, key)[-1].event, Redacted) for key in after)

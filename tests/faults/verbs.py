@@ -16,8 +16,19 @@ from typing import Any, NamedTuple
 import aiofiles.threadpool
 
 from agent import Chat, Policy, Store, assistant, keep_view, user
-from eventlog import CheckpointSet, ContextOpened, Disk, Durability, Event, FileStorage, Noted, ToolCalled
-from eventlog import SkillActivated, Text, ToolReturned
+from eventlog import (
+    CheckpointSet,
+    ContextOpened,
+    Disk,
+    Durability,
+    Event,
+    FileStorage,
+    Noted,
+    SkillActivated,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
 from faults.children import ready, tell
 from faults.dying import kill_everywhere
 from faults.faulty_disk import DyingDisk
@@ -115,6 +126,7 @@ async def an_export_that_was_made_before(now: Scene) -> None:
 async def an_export_to_import(now: Scene) -> None:
     await an_export_that_was_made_before(now)
     await now.chat.export(now.files / "chat.jsonl")
+    await now.store.delete("chat")
 
 
 async def listed(now: Scene) -> None:
@@ -185,7 +197,7 @@ VERBS: dict[str, Verb] = {
     "fork at a checkpoint": Verb(lambda now: now.chat.fork("branch", "before-tools"), adds=4, to="branch"),
     "fork at the end": Verb(lambda now: now.chat.fork("branch"), adds=19, to="branch"),
     "redact": Verb(lambda now: now.chat.redact(1, reason="asked to"), a_secret),
-    "export": Verb(lambda now: now.chat.export(now.files / "new.jsonl"), an_export_to_import, 0, files=True),
+    "export": Verb(lambda now: now.chat.export(now.files / "new.jsonl"), adds=0, files=True),
     "export over another": Verb(
         lambda now: now.chat.export(now.files / "chat.jsonl"), an_export_that_was_made_before, 0, files=True
     ),
@@ -200,7 +212,7 @@ VERBS: dict[str, Verb] = {
 
 
 def method_of(name: str) -> str:
-    return name.split()[0].rstrip(",")
+    return name.split(maxsplit=1)[0].rstrip(",")
 
 
 # --- dying ---------------------------------------------------------------------------------------------------
@@ -236,7 +248,7 @@ def _watch_files(disk: DyingDisk) -> None:
 
     def opened_file(path: Any, mode: str, *args: Any, opener: Any = None, **_: Any) -> Any:
         if mode == "rb":
-            return open(path, mode)  # noqa: PTH123, SIM115
+            return open(path, mode)  # noqa: PTH123
         return io.BufferedWriter(_Watched(path, mode.replace("b", ""), opener=opener))
 
     for name, kind in {"fsync": "sync", "replace": "rename", "rename": "rename", "unlink": "unlink"}.items():
@@ -269,4 +281,7 @@ if __name__ == "__main__":
     ready()
     for line in sys.stdin:
         words, place, level = line.rstrip("\n").split("\t")
-        tell(kill(words, Path(place), _LEVELS[level]))
+        try:
+            tell(kill(words, Path(place), _LEVELS[level]))
+        except AssertionError as error:
+            tell(error)
