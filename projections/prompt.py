@@ -11,8 +11,9 @@ Whatever the entries are, in whatever order a crash left them:
 - A tool call is answered exactly once, by the tool message right after it. What arrives between a call and its
   result is shown after the result. A call without a result is answered as interrupted; its result, should it
   come later, is shown where it came, labelled.
+- What was injected stands before the question that is being answered, which stays last but for what was done about it.
 - What has been sent stays as it was sent: a ``model_called`` or an answer closes what is open, so that a longer
-  history begins with the same messages, unless a compaction, a switch or a rewind says otherwise.
+  history begins with the same messages, unless a compaction, a switch, a rewind or an injection says otherwise.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -164,7 +165,7 @@ class _Block:
                 if fingerprint not in self.injected:
                     self.injected.add(fingerprint)
                     role = "assistant" if role == "assistant" else "user"
-                    self.add(Message(role, (seq,), parts, kind="injected"))
+                    self.inject(Message(role, (seq,), parts, kind="injected"))
             case ContextRecalled(id=id, mode=mode, text=text):
                 label = RECALLED.format(id=id, mode=mode)
                 self.add(Message("user", (seq,), (Text(label + text),), kind="recalled"))
@@ -179,6 +180,16 @@ class _Block:
         else:
             self.close()
             self.done.append(message)
+
+    def inject(self, message: Message) -> None:
+        """Before the question that is being answered; if none is, like any other."""
+        answered = self.lead is not None and not self.calls
+        for some in (self.held, self.done):
+            at = None if answered else _question(some)
+            if at is not None:
+                some.insert(at, message)
+                return
+        self.add(message)
 
     def call(self, call: Call) -> None:
         if self.calls and not self.waiting:
@@ -217,3 +228,13 @@ class _Block:
             if not result.seq:
                 self.unanswered.setdefault(call.id, []).append(call.name)
         return Message("tool", tuple(sorted(result.seq for result in results if result.seq)), results=results)
+
+
+def _question(some: list[Message]) -> int | None:
+    """Where the last message of the user is, unless it was answered."""
+    for at in range(len(some) - 1, -1, -1):
+        if some[at].kind == "said" and some[at].role == "user":
+            return at
+        if some[at].kind == "said" and some[at].role == "assistant" and not some[at].calls:
+            return None
+    return None

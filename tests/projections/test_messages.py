@@ -336,7 +336,7 @@ def test_what_is_injected_is_shown_once_a_context() -> None:
         return Injected("user", fingerprint, (Text(text),))
 
     twice = (injected("rules", "r"), user("Hi"), injected("rules", "r"), injected("hints", "h"))
-    lines = ["user: rules", "user: Hi", "user: hints"]
+    lines = ["user: rules", "user: hints", "user: Hi"]
     assert told(*twice) == lines
     assert told(*twice, ContextCleared(), *twice) == lines
 
