@@ -130,9 +130,19 @@ class Chat(Moment):
         """
 
         async def new(now: Moment) -> Iterable[Event]:
-            return continued(await now.context_entries(), history, chat=self.key)
+            whole = await now.context_entries(everything=True) if now[contexts].shelf else ()
+            events = continued(await now.context_entries(), history, chat=self.key, whole=whole)
+            match events:
+                case (Rewound(to=to, reason=reason), *rest) if not await self._is_here(to, now):
+                    # Before the question was carried here we were elsewhere: it stays, and what follows is new.
+                    return (Rewound(now[contexts].since, reason), *rest)
+            return events
 
         return await self.decide(new)
+
+    async def _is_here(self, seq: int, now: Moment) -> bool:
+        """Was the context that is active now the active one after this entry?"""
+        return (await self.at(seq))[contexts].active.id == now[contexts].active.id
 
     # --- keeping up --------------------------------------------------------------------------------------
 
@@ -240,6 +250,17 @@ class Chat(Moment):
         count: Counter = estimate,
     ) -> list[Entry]:
         """Puts older messages behind a summary. Nothing if there was nothing to do, or somebody else did it."""
+        done: list[Entry] = []
+        while new := await self._compacted(policy, summarise, trigger, count):
+            done += new
+            # What was injected twice was shown once: it is shown again when the first is hidden.
+            if policy.budget is None or (await self.prompt(count=count)).tokens.count <= policy.budget:
+                break
+        return done
+
+    async def _compacted(
+        self, policy: Policy, summarise: Summarise, trigger: str, count: Counter
+    ) -> list[Entry]:
         now = await self.now()
         plans = planned(now.view, await now.shown(), policy, count, chat=self.key)
         summaries = [await asked(summarise, plan, policy, count, chat=self.key) for plan in plans]
@@ -325,13 +346,15 @@ class Chat(Moment):
     async def follow(self, after: int = 0) -> AsyncIterator[Moment]:
         """The chat after each entry: what was, then what comes, from any process."""
         projections = self.view.projections
-        opened = await open_view(self.log, self.key, at=min(after, self.seq), projections=projections)
+        start = min(after, (await self.now()).seq)
+        opened = await open_view(self.log, self.key, at=start, projections=projections)
         async for entry in self.log.follow(self.key, opened.view.seq):
             if isinstance(entry.event, Redacted):  # what was folded before may hold what was erased
                 opened = await open_view(self.log, self.key, at=entry.seq, projections=projections)
             else:
                 opened = Opened(opened.view.then(entry), [*opened.recent, entry][-_KNOWN:])
-            yield Moment(self.log, self.key, opened)
+            if entry.seq > after:
+                yield Moment(self.log, self.key, opened)
 
     async def redact(self, *seqs: int, reason: str = "") -> dict[str, list[int]]:
         """Erases what these entries say, for good, here and in forks; says where that was."""

@@ -20,7 +20,7 @@ import msgspec
 from agent.errors import CannotFit, SummaryFailed
 from agent.summary import Material
 from eventlog import Compacted, Event
-from projections import Message, View, contexts, estimate, usage, window
+from projections import Message, View, calls, contexts, estimate, usage, window
 from projections.cutting import tokens_of
 from projections.prompt import SUMMARY
 from projections.spans import Spans, common
@@ -74,7 +74,7 @@ def size(view: View, messages: Sequence[Message], count: Counter = estimate) -> 
     state = view[contexts]
     if reported.last.input and reported.at > state.changed:  # since then nothing was taken out of sight
         since = [m for m in messages if m.seqs and min(m.seqs) > reported.at]
-        return reported.last.tokens + sum(tokens_of(m, count) for m in since)
+        return reported.last.input + sum(tokens_of(m, count) for m in since)
     return sum(tokens_of(m, count) for m in messages)
 
 
@@ -91,53 +91,70 @@ def planned(
 ) -> list[Plan]:
     """What to hide so that the rest fits: nothing, the oldest messages, or these and the oldest since the question."""
     estimated = [tokens_of(message, count) for message in messages]
-    # A provider that counted more than we do is believed: our sizes grow in proportion.
-    factor = max(1.0, size(view, messages, count) / max(1, sum(estimated)))
+    # What a provider counted more than we do, a system prompt and tools above all, stays whatever is hidden.
+    besides = max(0, size(view, messages, count) - sum(estimated))
     summary = policy.summary + FRAMING + count(SUMMARY)
-    zones = _zones(messages, [round(tokens * factor) for tokens in estimated], summary)
+    waiting = {call.seq for call in view[calls].open}
+    zones = _zones(messages, estimated, besides, summary, waiting)
     cut = zones.first_cut(policy)
     if policy.budget is not None and zones.left(*cut) > policy.budget:
+        if zones.left(zones.start, zones.since) <= policy.budget:  # a summary would only make it larger
+            return []
         raise CannotFit(zones.left(*cut), policy.budget, chat=chat)
     parts = (messages[zones.start : cut[0]], messages[zones.since : cut[1]])
     return [_plan(view, tuple(part), sum(estimated)) for part in parts if part]
 
 
 class _Zones(msgspec.Struct, frozen=True):
-    """The messages that may be hidden: those before the question, and those since. ``sizes``: of all messages.
+    """The messages that may be hidden: those before the question, and those since. ``sizes``: of all of them.
 
     A cut is two indexes: what is hidden ends before the first, and, of what came since the question, before the second.
     """
 
     sizes: list[int]
+    besides: int  # tokens that stay, whatever is hidden
     summary: int  # the most tokens of one
     start: int  # after the system messages
     since: int  # after the question
     before: list[int]  # where the first may be
     after: list[int]  # where the second may be
+    counts: list[bool]  # which messages are no summaries
 
     def left(self, first: int, second: int) -> int:
         """The tokens that are left by a cut, with the summaries as large as they may be."""
         hidden = sum(self.sizes[self.start : first]) + sum(self.sizes[self.since : second])
         summaries = (first > self.start) + (second > self.since)
-        return sum(self.sizes) - hidden + summaries * self.summary
+        return self.besides + sum(self.sizes) - hidden + summaries * self.summary
 
     def first_cut(self, policy: Policy) -> tuple[int, int]:
-        """The one that hides least; if nothing is small enough, the one that hides most."""
+        """The one that hides least; if nothing is small enough, the one that hides most.
+
+        A prompt that is too large is brought down to half of the budget, if it can be: the next turns have room then.
+        """
         cuts = [(first, self.since) for first in (self.start, *self.before)]
-        enough = [cut for cut in cuts if len(self.sizes) - cut[0] <= policy.keep] or cuts[-1:]
+        enough = [cut for cut in cuts if sum(self.counts[cut[0] :]) <= policy.keep] or cuts[-1:]
+        if policy.budget is None:
+            return enough[0]
         cuts = [*enough, *((cuts[-1][0], second) for second in self.after)]
-        return next((c for c in cuts if policy.budget is None or self.left(*c) <= policy.budget), cuts[-1])
+        is_large = self.besides + sum(self.sizes) > policy.budget
+        goals = (policy.budget // 2, policy.budget) if is_large else (policy.budget,)
+        return next((c for goal in goals for c in cuts if self.left(*c) <= goal), cuts[-1])
 
 
-def _zones(messages: Sequence[Message], sizes: list[int], summary: int) -> _Zones:
+def _zones(
+    messages: Sequence[Message], sizes: list[int], besides: int, summary: int, waiting: set[int]
+) -> _Zones:
     start = sum(1 for _ in takewhile(lambda message: message.is_system, messages))
     asked = [i for i, m in enumerate(messages) if m.role == "user" and m.kind == "said"]
     question = max(asked, default=len(messages) - 1)
     since = question + 1
-    borders = _borders(messages)
+    # A call that is still running stays in sight: its result is to be seen.
+    first_open = next((i for i, m in enumerate(messages) if not waiting.isdisjoint(m.seqs)), len(messages))
+    borders = [at for at in _borders(messages) if at <= first_open]
     before = [at for at in borders if start < at <= question and _says_more(messages[start:at])]
     after = [at for at in borders if since < at and since in borders and _says_more(messages[since:at])]
-    return _Zones(sizes, summary, start, since, before, after)
+    counts = [message.kind != "summary" for message in messages]
+    return _Zones(sizes, besides, summary, start, since, before, after, counts)
 
 
 def _borders(messages: Sequence[Message]) -> list[int]:
@@ -145,7 +162,8 @@ def _borders(messages: Sequence[Message]) -> list[int]:
 
     A message that waited for a tool's result stands after it with a smaller seq: there is no border between the two.
     """
-    seqs = [m.seqs if m.kind != "summary" else () for m in messages]
+    # A late result says nothing without its call: the two are not divided.
+    seqs = [(*m.seqs, m.answers or m.seqs[0]) if m.seqs and m.kind != "summary" else () for m in messages]
     highest = list(accumulate((max(some, default=0) for some in seqs), max, initial=0))
     lowest = list(accumulate((min(some, default=_LATE) for some in reversed(seqs)), min, initial=_LATE))[::-1]
     return [at for at, message in enumerate(messages) if message.role != "tool" and highest[at] < lowest[at]]
@@ -171,12 +189,12 @@ def _plan(view: View, hidden: tuple[Message, ...], tokens: int) -> Plan:
 async def asked(summarise: Summarise, plan: Plan, policy: Policy, count: Counter, *, chat: str) -> str:
     """The summary; SummaryFailed if there is none that can be used."""
     try:
-        async with asyncio.timeout(policy.timeout):
+        async with asyncio.timeout(policy.timeout) as limit:
             answer = await asyncio.to_thread(summarise, Material(plan.hidden, policy.summary, count))
             summary = await answer if inspect.isawaitable(answer) else answer
-    except TimeoutError:
-        raise SummaryFailed(f"no summary within {policy.timeout:g} s", chat=chat) from None
     except Exception as error:  # whatever it is, it is the summariser's, and told as such
+        if limit.expired():
+            raise SummaryFailed(f"no summary within {policy.timeout:g} s", chat=chat) from None
         raise SummaryFailed(f"the summariser failed: {error!r}", chat=chat) from error
     if not isinstance(summary, str) or not summary.strip():
         raise SummaryFailed("the summary is empty", chat=chat)

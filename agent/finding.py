@@ -1,5 +1,8 @@
 """Finding an archived context: by its title, else by what was said in it, else by as many of the words as possible."""
 
+import re
+from unicodedata import normalize
+
 from eventlog import Log
 from projections import Contexts, archived
 from projections.context import Context
@@ -12,29 +15,42 @@ _MOST_HITS = 200  # of a word
 async def best_context(log: Log, key: str, state: Contexts, head: int, query: str) -> str | None:
     """The id; None if nothing matches. Of several that match equally well, the one left last."""
     shelf = archived(state)
-    words = list(dict.fromkeys(query.casefold().split()))[:_MOST_WORDS]
+    words = _words(query)
     for context in shelf:
-        if words and all(word in context.title.casefold() for word in words):
+        if words and all(word in _alike(context.title) for word in words):
             return context.id
     shelved = spans(span for context in shelf for span in context.spans)
     elsewhere = (*minus(((1, head),), shelved), (head + 1, 1 << 62))
-    for hit in await log.search(key, query, limit=1, without=elsewhere):
-        return next(context.id for context in shelf if includes(context.spans, hit.seq))
+    for wanted in dict.fromkeys((query, " ".join(words) or query)):
+        hits = await log.search(key, wanted, limit=_MOST_HITS, without=elsewhere)
+        best = [hit.seq for hit in hits if hit.score == hits[0].score]
+        if best:
+            return next(context.id for context in shelf if any(includes(context.spans, seq) for seq in best))
     return await _by_words(log, key, shelf, elsewhere, words)
+
+
+def _alike(text: str) -> str:
+    return normalize("NFKC", text).casefold()
+
+
+def _words(query: str) -> list[str]:
+    """Without the punctuation around them."""
+    bare = (re.sub(r"^[\W_]+|[\W_]+$", "", word) or word for word in _alike(query).split())
+    return list(dict.fromkeys(bare))[:_MOST_WORDS]
 
 
 async def _by_words(
     log: Log, key: str, shelf: list[Context], elsewhere: tuple[tuple[int, int], ...], words: list[str]
 ) -> str | None:
     """The context that holds the most of the words, somewhere in it or in its title, and at least half of them."""
-    found = {context.id: sum(word in context.title.casefold() for word in words) for context in shelf}
+    found = {context.id: sum(word in _alike(context.title) for word in words) for context in shelf}
     for word in words:
         try:
             hits = await log.search(key, word, limit=_MOST_HITS, without=elsewhere)
         except ValueError:  # nothing but punctuation
             continue
         for context in shelf:
-            if word not in context.title.casefold():
+            if word not in _alike(context.title):
                 found[context.id] += any(includes(context.spans, hit.seq) for hit in hits)
     best = max(shelf, key=lambda context: found[context.id], default=None)
     return best.id if best is not None and 0 < len(words) <= 2 * found[best.id] else None

@@ -5,7 +5,6 @@ The client's context managers must be left by the task that entered them; calls 
 """
 
 import asyncio
-import math
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,8 +19,8 @@ from mcp.types import Tool
 
 from agent.mcp_tools import Address, Http, Stdio
 
-GOODBYE = 5.0
-"""Seconds in which a server is told that it is not needed any more. To end a process takes its own time, at most 7 s."""
+GOODBYE = 15.0
+"""Seconds for closing a session. To end a process takes half of it, at most; what is longer is a server far away."""
 
 PROBE = 5.0
 """Seconds after which a server that does not answer counts as busy."""
@@ -35,9 +34,8 @@ class Life:
         self.over = asyncio.Event()  # the server is dead, or shall be
         self.client: Client
         self.listed: list[Tool] = []
-        self._why = ""
+        self._why = "it was closed"
         self._ready = asyncio.Event()  # the server answers, or never will
-        self._scope = anyio.CancelScope()
         self.task = asyncio.create_task(self._live(at, seconds, before))
 
     async def failure(self) -> str:
@@ -58,9 +56,10 @@ class Life:
         return not self.over.is_set()
 
     def end(self) -> None:
+        """Without waiting for it. One that is just being opened is cancelled, one that is being closed must not be."""
+        if not (self._ready.is_set() or self.over.is_set()):
+            self.task.cancel()
         self.over.set()
-        if not self._ready.is_set():
-            self._scope.cancel()
 
     @staticmethod
     async def all_ended(lives: Iterable["Life"]) -> None:
@@ -78,27 +77,25 @@ class Life:
     async def _live(self, at: Address, seconds: float, before: "Life | None") -> None:
         try:
             if before is not None:
-                await asyncio.wait((before.task,))
-            self._why = f"no answer within {seconds:g} s"
-            with self._scope:
-                self._scope.deadline = anyio.current_time() + seconds
-                await self._hold(at)
+                await self.all_ended([before])
+            async with asyncio.timeout(seconds) as limit:
+                await self._hold(at, limit)
         except Exception as error:  # noqa: BLE001 (of the server, the transport or the client)
             if not self._ready.is_set():
-                self._why = _told(error)
+                self._why = f"no answer within {seconds:g} s" if limit.expired() else _told(error)
         finally:
             self.over.set()
             self._ready.set()
 
-    async def _hold(self, at: Address) -> None:
+    async def _hold(self, at: Address, limit: asyncio.Timeout) -> None:
         async with _connected(at, self.over) as client:
             self.client = client
             self.listed = await _listed(client)
-            self._scope.deadline = math.inf
+            limit.reschedule(None)
             self._why = ""
             self._ready.set()
             await self.over.wait()
-            self._scope.deadline = anyio.current_time() + GOODBYE
+            limit.reschedule(asyncio.get_running_loop().time() + GOODBYE)
 
 
 async def _listed(client: Client) -> list[Tool]:
@@ -153,7 +150,10 @@ async def _over_stdio(at: Stdio, over: asyncio.Event) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def _watched(transport: AbstractAsyncContextManager[Any], over: asyncio.Event) -> AsyncIterator[Any]:
     async with transport as (messages, write):
-        yield _Messages(messages, over), write
+        try:
+            yield _Messages(messages, over), write
+        finally:
+            over.set()
 
 
 class _Messages:

@@ -37,7 +37,7 @@ from projections import (
     window,
 )
 from projections.prompt import build
-from projections.spans import Spans
+from projections.spans import Spans, spans
 from projections.to_markdown import Document
 from projections.tokens import Counter
 
@@ -116,15 +116,17 @@ class Moment:
             raise NoSuchContext(f"there is no context {context_id!r}", chat=self.key, seq=self.seq)
         return window(state, self.seq, context_id)
 
-    async def read(self, spans: Spans) -> list[Entry]:
+    async def read(self, some: Spans) -> list[Entry]:
         """The entries of these spans."""
-        return await entries_of(self.log, self.key, spans, self._opened.recent)
+        return await entries_of(self.log, self.key, some, self._opened.recent)
 
-    async def context_entries(self) -> list[Entry]:
-        """All entries of the active context, with those that a compaction hides."""
+    async def context_entries(self, *, everything: bool = False) -> list[Entry]:
+        """All entries of the active context, or of ``everything`` that is in any, with those that a compaction hides."""
         now = await self.now()
         state = now[contexts]
-        return await now.read(state.spans(state.active.id, now.seq))
+        shelf = state.shelf.values() if everything else []
+        shelved = (span for context in shelf for span in context.spans)
+        return await now.read(spans((*shelved, *state.spans(state.active.id, now.seq))))
 
     async def open_calls(self) -> list[Called]:
         """The calls that were made and not answered yet: what to do first after a crash."""

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator
 
 _TOO_LONG = re.compile(
-    r"context[ _-]?(length|window|size)|maximum (context|prompt|input|number of (input )?tokens)"
+    r"context[ _-]?(length|window|size|limit)|maximum (context|prompt|input|number of (input )?tokens)"
     r"|(prompt|input|request|message|conversation)s?( token count)?( is| are)? too (long|large)"
     r"|too many (input )?tokens|exceeds? (the |its )?(maximum|max|limit|model'?s?).{0,40}tokens?"
-    r"|tokens?.{0,40}exceeds? (the |its )?(maximum|max|limit)|reduce the length",
+    r"|tokens?.{0,40}exceeds? (the |its )?(configured )?(maximum|max|limit)|reduce the length"
+    r"|model token limit|request[ _]too[ _]large|request exceeds the maximum size",
     re.IGNORECASE,
 )
 _RATE = re.compile(
@@ -20,15 +21,21 @@ _RATE = re.compile(
 
 
 def is_too_long(error: BaseException) -> bool:
-    texts = [text for one in _chain(error) for text in _texts(one)]
-    return any(_TOO_LONG.search(text) for text in texts) and not any(_RATE.search(text) for text in texts)
+    """The outermost error that says anything about a limit decides."""
+    for one in _chain(error):
+        texts = list(_texts(one))
+        if any(_RATE.search(text) for text in texts):
+            return False
+        if any(_TOO_LONG.search(text) for text in texts):
+            return True
+    return False
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error, what it groups and what it was raised from, each once."""
     waiting, seen = [error], set[int]()
     while waiting:
-        one = waiting.pop()
+        one = waiting.pop(0)
         if id(one) in seen:
             continue
         seen.add(id(one))

@@ -88,7 +88,7 @@ def offers(tools: Iterable[Offered], schema: str) -> Iterator[dict[str, Any]]:
 def _schema(tool: Offered, name: str) -> dict[str, Any]:
     """Of an object, as providers want it, even if there is nothing in it."""
     given: dict[str, Any] = plain(tool.schema)
-    pass
+    given.pop("title", None)
     properties = given.get("properties")
     given |= {"type": "object", "properties": properties if isinstance(properties, dict) else {}}
     return given if name == tool.name else {"title": clean(tool.name), **given}

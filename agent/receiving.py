@@ -8,6 +8,7 @@ What was said and which tools were called is compared, in order, with the active
 - They part: the user went back and said something else. So does the chat: it is rewound to where they part, and the
   client's tail recorded, both or neither.
 - They have nothing in common: ``OtherHistory``.
+- A client that shows all contexts as one is followed, too: then the end of what it sent is new.
 
 Words are compared without the white space around them, files by their bytes or their url, calls by their id; reasoning,
 meta and results are not, nor are system messages, which are recorded when they come in the tail or with the first words. If
@@ -27,43 +28,45 @@ from projections.text import text_of
 _Key: TypeAlias = tuple[str, ...]
 
 
-def continued(history: Sequence[Entry], sent: Sequence[Event], *, chat: str) -> tuple[Event, ...]:
-    """The events to record. ``history``: the entries of the active context."""
+def continued(
+    history: Sequence[Entry], sent: Sequence[Event], *, chat: str, whole: Sequence[Entry] = ()
+) -> tuple[Event, ...]:
+    """The events to record. ``history``: the active context's entries; ``whole``: those of all contexts, if there are more."""
     tools = any(isinstance(event, ToolCalled) for event in sent)
-    ours = [(entry.seq, key) for entry in history if (key := _key(entry.event, tools=tools))]
     theirs = [(at, key) for at, event in enumerate(sent) if (key := _key(event, tools=tools))]
+    said = [key for _, key in theirs]
+    shown = [key for entry in whole if (key := _key(entry.event, tools=tools))]
+    if shown and said[: len(shown)] == shown:  # the client shows all contexts, one after the other
+        return tuple(_new(whole, sent, theirs[len(shown) - 1][0] + 1))
+    ours = [(entry.seq, key) for entry in history if (key := _key(entry.event, tools=tools))]
     if not ours:
-        return tuple(_unanswered(history, sent))
+        return tuple(_new(history, sent, 0))
     if not theirs:
         return ()
-    start = _start([key for _, key in ours], [key for _, key in theirs])
+    start = _start([key for _, key in ours], said)
     if start is None:
         raise OtherHistory("the client's history has nothing in common with this chat", chat=chat)
-    same = 0
-    for (_, one), (_, other) in zip(ours[start:], theirs, strict=False):
-        if one != other:
-            break
-        same += 1
-    tail = sent[theirs[same - 1][0] + 1 :]
-    parted = start + same < len(ours)
-    if parted and same == len(theirs):
-        return ()
-    if not parted:
-        return tuple(_unanswered(history, tail))
-    before = ours[start + same][0] - 1
-    return Rewound(before, "the client went on from here"), *_unanswered(
-        [entry for entry in history if entry.seq <= before], tail
-    )
+    same = _same([key for _, key in ours[start:]], said)
+    if start + same < len(ours) and same < len(said):  # they part
+        before = ours[start + same][0] - 1
+        kept = [entry for entry in history if entry.seq <= before]
+        return Rewound(before, "the client went on from here"), *_new(kept, sent, theirs[same - 1][0] + 1)
+    return tuple(_new(history, sent, theirs[same - 1][0] + 1 if same < len(said) else len(sent)))
+
+
+def _same(ours: list[_Key], theirs: list[_Key]) -> int:
+    """How many are the same, from the beginning on."""
+    parted = (at for at, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other)
+    return next(parted, min(len(ours), len(theirs)))
 
 
 def _start(ours: list[_Key], theirs: list[_Key]) -> int | None:
-    """Where in ours the client's history begins."""
-    if ours[0] == theirs[0]:
-        return 0
-    for start in range(max(0, len(ours) - len(theirs)), len(ours)):
+    """Where in ours the client's history begins: where more of them are the same, up to our end."""
+    same = _same(ours, theirs)
+    for start in range(max(0, len(ours) - len(theirs)), len(ours) - same):
         if ours[start:] == theirs[: len(ours) - start]:
             return start
-    return None
+    return 0 if same else None
 
 
 def _key(event: Event, *, tools: bool) -> _Key:
@@ -82,8 +85,8 @@ def _file(file: File) -> str:
     return xxh3_64_hexdigest(file.data) if file.data else file.url
 
 
-def _unanswered(history: Iterable[Entry], tail: Iterable[Event]) -> list[Event]:
-    """The tail without results of calls that are answered already, or not here, or only said to be interrupted."""
+def _new(history: Iterable[Entry], sent: Sequence[Event], tail: int) -> list[Event]:
+    """The tail, and the results before it, but none of calls that are answered, or not here, or said to be interrupted."""
     open_calls: set[str] = set()
     for entry in history:
         if isinstance(entry.event, ToolCalled):
@@ -91,7 +94,9 @@ def _unanswered(history: Iterable[Entry], tail: Iterable[Event]) -> list[Event]:
         elif isinstance(entry.event, ToolReturned):
             open_calls.discard(entry.event.call)
     new: list[Event] = []
-    for event in tail:
+    for at, event in enumerate(sent):
+        if at < tail and not isinstance(event, ToolReturned):
+            continue
         if isinstance(event, ToolCalled):
             open_calls.add(event.call)
         elif isinstance(event, ToolReturned):

@@ -6,6 +6,7 @@ import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from eventlog import Injected, Json, MessageAdded, Origin, Part, Role, Text, ToolReturned
+from eventlog.line import draft
 
 Content = str | Part
 
@@ -38,7 +39,9 @@ def _said(
 
 def injected(role: Role, content: Iterable[Content], fingerprint: str | None, source: str) -> Injected:
     said = parts(content)
-    return Injected(role, fingerprint or xxh3_128_hexdigest(msgspec.json.encode((role, said))), said, source)
+    return Injected(
+        role, fingerprint or xxh3_128_hexdigest(draft(MessageAdded(role, said)).raw), said, source
+    )
 
 
 class Called(msgspec.Struct, frozen=True):

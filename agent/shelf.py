@@ -4,11 +4,12 @@ What goes along into another context is the question being asked, which is every
 answered yet, and the calls of the open step, so that a tool that changes the context finds its own call there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent.errors import NoSuchContext
+from agent.summary import told
 from eventlog import ContextCleared, ContextOpened, ContextRecalled, ContextSwitched, Event
-from projections import Message, View, calls, contexts
+from projections import Message, View, calls, contexts, executions
 from projections.text import one_line, text_of
 
 RECENT = 12
@@ -17,15 +18,23 @@ _FULL = 12_000  # characters
 
 def question(view: View) -> tuple[int, ...]:
     """The seqs of what is being asked and done right now."""
-    state = view[contexts]
-    spans = state.spans(state.active.id, view.seq)
-    answered = state.checkpoint(spans)
-    asked = [
-        state.said[index]
-        for first, last in spans
-        for index in range(state.said.upto(max(first - 1, answered)), state.said.upto(last))
-    ]
+    began = max(view[executions].running.values(), default=0)
+    asked: list[int] = []
+    for seq, is_answer in _said_back(view):
+        if not is_answer:
+            asked.append(seq)
+        elif not (began < seq if began else view[calls].open and not asked):
+            break  # what a model says on the way to a tool is no answer yet
     return tuple(sorted({*asked, *(call.seq for call in view[calls].open)}))
+
+
+def _said_back(view: View) -> Iterator[tuple[int, bool]]:
+    """The messages of the active context from the newest on: (seq, by an assistant)."""
+    state = view[contexts]
+    for first, last in reversed(state.spans(state.active.id, view.seq)):
+        for index in range(state.said.upto(last) - 1, state.said.upto(first - 1) - 1, -1):
+            seq = state.said[index]
+            yield seq, bool(state.answers.within(seq, seq))
 
 
 def opened_anew(view: View, id: str, title: str, reason: str) -> Iterable[Event]:
@@ -51,9 +60,9 @@ def recalled(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:
     summaries = [message for message in shown if message.kind == "summary"]
     match mode:
         case "summary":
-            text = text_of(summaries[-1].parts) if summaries else _lines(shown[-RECENT:], 200)
+            text = text_of(summaries[-1].parts) if summaries else _lines(shown, 200, RECENT)
         case "recent":
-            text = _lines(shown[-RECENT:], _FULL)
+            text = _lines(shown, _FULL, RECENT)
         case "full":
             text = _lines(shown, _FULL)
         case _:
@@ -61,9 +70,12 @@ def recalled(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:
     return ContextRecalled(id, mode, text)
 
 
-def _lines(messages: Sequence[Message], most: int) -> str:
-    """The newest that fit, one after the other."""
-    lines = [f"{m.role}: {one_line(text_of(m.parts), most)}" for m in messages if text_of(m.parts).strip()]
+def _lines(messages: Sequence[Message], most: int, recent: int | None = None) -> str:
+    """The newest that fit, one after the other; of the ``recent`` ones that say something in words, and what was done since."""
+    if recent is not None:
+        spoken = [i for i, m in enumerate(messages) if text_of(m.parts).strip()]
+        messages = messages[spoken[-recent:][0] if spoken else 0 :]
+    lines = [one_line(line, most) for m in messages for line in told(m)]
     kept: list[str] = []
     for line in reversed(lines):
         if kept and sum(map(len, kept)) + len(line) > _FULL:

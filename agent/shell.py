@@ -191,7 +191,9 @@ def _until_character(data: bytes) -> bytes:
 
 def _from_character(data: bytes) -> bytes:
     """Without the end of a character at the beginning."""
-    start = next((at for at in range(min(4, len(data))) if data[at] >> 6 != 0b10), 0)
+    start = 0
+    while start < min(3, len(data)) and data[start] >> 6 == 0b10:
+        start += 1
     return data[start:]
 
 

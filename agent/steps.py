@@ -71,7 +71,9 @@ def _shell(call: Called, outcome: Outcome) -> str:
     command = call.args.get("command", "") if isinstance(call.args, dict) else call.args
     lines = [beginning(f"$ {_digest(_string(command))}", _COMMAND)]
     said = next((part.data for part in outcome.parts if isinstance(part, Data)), None)
-    if not isinstance(said, dict) or "exit_code" not in said:  # it did not come to an end, or not even to a beginning
+    if (
+        not isinstance(said, dict) or "exit_code" not in said
+    ):  # it did not come to an end, or not even to a beginning
         return beginning("\n".join([*lines, _told(outcome.parts)]).strip(), MOST)
     lines.append("timed out" if said.get("timed_out") else f"exit code {said.get('exit_code')}")
     streams = {name: _digest(_string(said.get(name))) for name in ("stdout", "stderr")}
@@ -191,7 +193,7 @@ _NAME = (
     r"(?<=[a-z0-9][_-])(?:pass|pwd)|(?<![a-z0-9])pass(?=[=:]\S))"
 )
 _FLAG = r"(?:passw(?:or)?d|pass|passphrase|token|secret|(?:api|access|auth|secret|private|account)-?key)"
-_VALUE = r"""(?!"?\$[\w{(])(?:"(?:[^"\\]|\\.)*+"?|'[^']*+'?|\\"[^"\\]*+(?:\\")?|[^\s"'&;|<>()]++)"""
+_VALUE = r"""(?!"?\$[\w{(]|•)(?:"(?:[^"\\]|\\.)*+"?|'[^']*+'?|\\"[^"\\]*+(?:\\")?|[^\s"'&;|<>()]++)"""
 _SAME = r"\b[^|;&\n]{0,300}?\s"  # in the same command
 
 _SECRETS = tuple(

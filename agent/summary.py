@@ -6,10 +6,11 @@ went, and what was asked; earlier summaries are merged, not summarised again. A 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from eventlog import Data, Part
 from projections import Message, estimate
 from projections.prompt import SUMMARY
 from projections.text import one_line, text_of
@@ -19,7 +20,7 @@ from projections.wire import json_text
 _SECTIONS = ("Facts", "Preferences", "Decisions", "Open items", "Asked", "Tools used")
 _LINES = 40  # of a section at most; the newest are kept, as many as there is room for
 _LINE = 160
-_USED = re.compile(r"- (.+): (\d+) times, (\d+) failed")
+_USED = re.compile(r"- (.*): (\d+) times, (\d+) failed")
 _SENTENCE = re.compile("[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]?")
 _SIGNS = {
     "Preferences": re.compile(
@@ -55,17 +56,21 @@ class Material(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Everything as text, for a model: what was said in full, calls and results in a line each."""
-        return "\n".join(line for message in self.messages for line in _told(message))
+        return "\n".join(line for message in self.messages for line in told(message))
 
 
-def _told(message: Message, most: int = 500) -> Iterator[str]:
+def text_with_data(parts: Iterable[Part]) -> str:
+    return "\n".join(json_text(part.data) if isinstance(part, Data) else text_of((part,)) for part in parts)
+
+
+def told(message: Message, most: int = 500) -> Iterator[str]:
     if text := text_of(message.parts).strip():
         yield f"{message.role}: {text}"
     for call in message.calls:
         yield f"{message.role} called {call.name}: {one_line(json_text(call.args), most)}"
     for result in message.results:
         how = "failed" if result.failed else "returned"
-        yield f"{result.name} {how}: {one_line(text_of(result.parts), most)}"
+        yield f"{result.name} {how}: {one_line(text_with_data(result.parts), most)}"
 
 
 def by_looking(material: Material) -> str:
@@ -91,7 +96,8 @@ def _merge(sections: dict[str, list[str]], tools: dict[str, tuple[int, int]], pr
         if line.rstrip(":") in sections:
             current = line.rstrip(":")
         elif current == "Tools used" and (used := _USED.fullmatch(line)):
-            tools[used[1]] = int(used[2]), int(used[3])
+            total, failed = tools.get(used[1], (0, 0))
+            tools[used[1]] = total + int(used[2]), failed + int(used[3])
         elif line.strip():
             sections[current].append(line.removeprefix("- ").strip())
 

@@ -8,6 +8,7 @@ Whatever the entries are, in whatever order a crash left them:
 - Real turns only, in the order of the log. What was recorded for the audit alone is not there.
 - Only an embedder's own system and developer messages keep that role. What was injected, recalled or summed up is
   labelled and has the role of a user or an assistant.
+- A message that arrives while a model is being asked comes after its answer: the model did not see it.
 - A tool call is answered exactly once, by the tool message right after it. What arrives between a call and its
   result is shown after the result. A call without a result is answered as interrupted; its result, should it
   come later, is shown where it came, labelled.
@@ -49,7 +50,7 @@ LATE = "Late result of {name}, which had been answered as interrupted:\n"
 
 _MOST_CALLS = 128  # in one message: what OpenAI takes
 
-Kind: TypeAlias = Literal["said", "summary", "recalled", "injected", "late"]
+Kind: TypeAlias = Literal["said", "internal", "summary", "recalled", "injected", "late"]
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -78,6 +79,7 @@ class Message(msgspec.Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()
     kind: Kind = "said"
+    answers: int = 0  # the seq of the call, if it is a late result
 
     @property
     def is_system(self) -> bool:
@@ -138,7 +140,9 @@ class _Block:
         self.calls: list[Call] = []
         self.results: dict[int, Result] = {}  # by the seq of the call
         self.held: list[Message] = []  # what arrived in between
-        self.unanswered: dict[str, list[str]] = {}  # the names of calls answered as interrupted, by id
+        self.asked = False  # has a model been asked, and not answered yet?
+        self.arrived: list[Message] = []  # what it could not see: it comes after the answer
+        self.unanswered: dict[str, list[Call]] = {}  # calls answered as interrupted, by id
         self.injected: set[str] = set()
 
     @property
@@ -151,16 +155,18 @@ class _Block:
             case MessageAdded(origin="audit"):
                 pass
             case MessageAdded(role="assistant", parts=parts):
-                self.close()
+                self.answered()
                 self.lead = Message("assistant", (seq,), parts)
-            case MessageAdded(role=role, parts=parts):
-                self.add(Message(role, (seq,), parts))
+            case MessageAdded(role=role, parts=parts, origin=origin):
+                kind: Kind = "internal" if (role, origin) == ("user", "internal") else "said"
+                self.add(Message(role, (seq,), parts, kind=kind))
             case ToolCalled(call=id, name=name, args=args):
                 self.call(Call(seq, id, name, args))
             case ToolReturned():
                 self.answer(event, seq)
             case ModelCalled():
                 self.close()
+                self.asked = True
             case Injected(fingerprint=fingerprint, role=role, parts=parts):
                 if fingerprint not in self.injected:
                     self.injected.add(fingerprint)
@@ -174,8 +180,10 @@ class _Block:
                 self.done.append(Message("assistant", (seq,), (Text(SUMMARY + summary),), kind="summary"))
 
     def add(self, message: Message) -> None:
-        """A message that no model wrote: after the results that are still to come, if there are any."""
-        if self.waiting:
+        """A message that no model wrote: after the answer or the results that are still to come, if there are any."""
+        if self.asked:
+            self.arrived.append(message)
+        elif self.waiting:
             self.held.append(message)
         else:
             self.close()
@@ -184,16 +192,22 @@ class _Block:
     def inject(self, message: Message) -> None:
         """Before the question that is being answered; if none is, like any other."""
         answered = self.lead is not None and not self.calls
-        for some in (self.held, self.done):
+        for some in (self.arrived, self.held, self.done):
             at = None if answered else _question(some)
             if at is not None:
                 some.insert(at, message)
                 return
         self.add(message)
 
+    def answered(self) -> None:
+        """A model speaks: what came before it could see is said; what it could not waits until it has finished."""
+        arrived, self.arrived, self.asked = self.arrived, [], False
+        self.close()
+        self.held = arrived
+
     def call(self, call: Call) -> None:
-        if self.calls and not self.waiting:
-            self.close()
+        if self.asked or (self.calls and not self.waiting):
+            self.answered()
         self.calls.append(call)
 
     def answer(self, event: ToolReturned, seq: int) -> None:
@@ -203,9 +217,10 @@ class _Block:
                 return
         # Otherwise it is the second result of a call, which says nothing new, or that of a call which is not in this
         # window; or it comes too late.
-        if names := self.unanswered.get(event.call):
-            label = Text(LATE.format(name=names.pop(0)))
-            self.add(Message("user", (seq,), (label, *event.parts), kind="late"))
+        if waited := self.unanswered.get(event.call):
+            call = waited.pop(0)
+            label = Text(LATE.format(name=call.name))
+            self.add(Message("user", (seq,), (label, *event.parts), kind="late", answers=call.seq))
 
     def close(self) -> None:
         """What is open is said as it stands; nothing that comes later changes it."""
@@ -219,14 +234,15 @@ class _Block:
             lead = None
         if lead:
             self.done.append(lead)
-        self.done += self.held
-        self.lead, self.calls, self.results, self.held = None, [], {}, []
+        self.done += [*self.held, *self.arrived]
+        self.lead, self.calls, self.results = None, [], {}
+        self.held, self.arrived, self.asked = [], [], False
 
     def answers(self, calls: tuple[Call, ...]) -> Message:
         results = tuple(self.results.get(call.seq, Result(call.seq, call.name)) for call in calls)
         for call, result in zip(calls, results, strict=True):
             if not result.seq:
-                self.unanswered.setdefault(call.id, []).append(call.name)
+                self.unanswered.setdefault(call.id, []).append(call)
         return Message("tool", tuple(sorted(result.seq for result in results if result.seq)), results=results)
 
 

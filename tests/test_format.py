@@ -137,6 +137,20 @@ async def test_the_head_in_the_document_is_what_the_engine_writes(tmp_path: Path
     assert blocks("head") == [head.rstrip().decode() + "\n"]
 
 
+async def test_the_export_in_the_document_is_what_the_engine_writes_and_takes(tmp_path: Path) -> None:
+    await recorded(tmp_path)
+    first, second = example().values()
+    seal = first.splitlines(keepends=True)[-1]
+    entries = first.removesuffix(seal) + second.partition(b"\n")[2]
+    [closing] = blocks("export")
+    async with FileStorage(tmp_path) as storage:
+        export = b"".join([piece async for piece in storage.export("example")])
+        assert export == entries + closing.encode()
+        await storage.adopt("copy", storage.export("example"))
+    assert check(tmp_path / "chats" / "copy").problems == []
+    assert len(read({"0000000000000001.jsonl": export})) == 6  # it is a segment, too, if it has no blobs
+
+
 def test_the_example_reads_by_the_document_alone() -> None:
     entries = read(example())
     assert [entry["seq"] for entry in entries] == [1, 2, 3, 4, 5, 6]
@@ -205,9 +219,9 @@ def fields_of(kind: Any) -> str:
 
 
 def test_limits_in_the_document_are_those_of_the_code() -> None:
-    from eventlog import line, names, numbering, segment, values, witness
+    from eventlog import exports, line, names, numbering, segment, values, witness
 
-    for number in (line._MAX_EVENT, 2 * line.MAX_LINE, values.LONG, values.MAX_DEPTH, numbering.MAX_NAME,
+    for number in (line._MAX_EVENT, line.MAX_LINE, 2 * line.MAX_LINE, exports._MOST, values.LONG, values.MAX_DEPTH, numbering.MAX_NAME,
                    names._LIMIT, segment.SEGMENT_BYTES, witness._WIDTH + 1):  # fmt: skip
         assert f"{number:,}" in DOCUMENT, number
 

@@ -74,7 +74,15 @@ from projections.spans import includes
 
 SAID, AUDIT = "<said>", "<audit>"
 MODELS = (("openai", "gpt"), ("anthropic", "claude"), ("openai", "claude"), ("", ""))
-CONTROLS = (Compacted, CompactionReverted, ContextOpened, ContextSwitched, ContextCleared, Rewound)
+CONTROLS = (
+    Compacted,
+    CompactionReverted,
+    ContextOpened,
+    ContextSwitched,
+    ContextCleared,
+    Rewound,
+    Injected,  # it stands before the question that is being answered, which was sent before
+)
 
 T = TypeVar("T")
 
