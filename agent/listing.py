@@ -13,6 +13,7 @@ import msgspec
 
 from agent.opening import open_view
 from eventlog import ChatfoldError, Head, Log, Redacted
+from eventlog.values import escape_text, unescape
 from projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, start
 from projections.listing import Fork
 from projections.snapshots import dump, load
@@ -28,7 +29,7 @@ class Listed(msgspec.Struct, frozen=True):
     key: str
     outline: Outline = Outline()
     parent: Fork | None = None
-    error: ChatfoldError | None = None
+    error: Exception | None = None
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
@@ -38,7 +39,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[str, _Row]).decode
+_decode = msgspec.msgpack.Decoder(list[tuple[str, _Row]]).decode
 
 
 class Listing:
@@ -59,7 +60,7 @@ class Listing:
         for key, stamp in stamps:
             try:
                 view = await self._view(rows, key, stamp)
-            except ChatfoldError as error:
+            except (ChatfoldError, OSError) as error:  # one chat that cannot be read hides no other
                 yield Listed(key, error=error)
             else:
                 if view.seq:
@@ -73,12 +74,15 @@ class Listing:
             self._changes = 0
             stamps = dict(await self._log.storage.stamps())
             rows = {key: row for key, row in self._rows.items() if stamps.get(key) == row.stamp}
-            await self._log.storage.keep_listing(_encode(rows))
+            await self._log.storage.keep_listing(
+                _encode([(escape_text(key), row) for key, row in rows.items()])
+            )
 
     async def _known(self) -> dict[str, _Row]:
         if self._rows is None:
             try:
-                self._rows = _decode(await self._log.storage.kept_listing())
+                rows = _decode(await self._log.storage.kept_listing())
+                self._rows = {unescape(key): row for key, row in rows}
             except msgspec.DecodeError:
                 self._rows = {}
         return self._rows
@@ -95,7 +99,7 @@ class Listing:
     async def _folded(self, key: str, view: View) -> View:
         """As the chat is now: folded on from the view, if that is near and still of the same history."""
         head = await self._log.head(key)
-        if view.seq <= head.seq <= view.seq + _NEAR:
+        if view.seq < head.seq <= view.seq + _NEAR:  # at the same head, something was erased
             entries = await self._log.last(key, head.seq - view.seq, head.seq)
             with suppress(OutOfOrder):
                 now = fold(view, entries)

@@ -17,7 +17,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Tool
 
-from agent.mcp_tools import Address, Http, Stdio
+from agent.mcp_servers import Address, Http, Stdio
 
 GOODBYE = 15.0
 """Seconds for closing a session. To end a process takes half of it, at most; what is longer is a server far away."""
@@ -34,6 +34,7 @@ class Life:
         self.over = asyncio.Event()  # the server is dead, or shall be
         self.client: Client
         self.listed: list[Tool] = []
+        self._answered = False
         self._why = "it was closed"
         self._ready = asyncio.Event()  # the server answers, or never will
         self.task = asyncio.create_task(self._live(at, seconds, before))
@@ -41,7 +42,7 @@ class Life:
     async def failure(self) -> str:
         """Why it never answered; empty if it did."""
         await self._ready.wait()
-        return self._why
+        return "" if self._answered else self._why
 
     async def goes_on(self) -> bool:
         """Asked after a call has failed: a session that cannot even list its tools is over."""
@@ -80,9 +81,10 @@ class Life:
                 await self.all_ended([before])
             async with asyncio.timeout(seconds) as limit:
                 await self._hold(at, limit)
+        except TimeoutError:
+            self._why = f"no answer within {seconds:g} s"
         except Exception as error:  # noqa: BLE001 (of the server, the transport or the client)
-            if not self._ready.is_set():
-                self._why = f"no answer within {seconds:g} s" if limit.expired() else _told(error)
+            self._why = _told(error)
         finally:
             self.over.set()
             self._ready.set()
@@ -92,7 +94,7 @@ class Life:
             self.client = client
             self.listed = await _listed(client)
             limit.reschedule(None)
-            self._why = ""
+            self._answered = True
             self._ready.set()
             await self.over.wait()
             limit.reschedule(asyncio.get_running_loop().time() + GOODBYE)

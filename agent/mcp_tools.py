@@ -18,16 +18,12 @@ What a server offers is asked once, at the beginning: that it has changed since 
 not noticed. Servers can neither ask our model nor our user anything. The client is the ``mcp`` package, an extra.
 """
 
-import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from agent.steps import masked
+from agent.mcp_servers import Address, Http, Stdio
 from agent.tools import BadArguments, Tool, by_name
 from eventlog import ChatfoldError, Json, Part
 
@@ -37,50 +33,7 @@ if TYPE_CHECKING:
 
     from agent.mcp_life import Life
 
-
-class Stdio:
-    """A program to start, spoken to through its standard input and output.
-
-    Of our environment it sees ``PATH``, ``HOME`` and a few more like them, and what ``env`` says. What it writes to its
-    standard error goes to ``stderr``, an open file, or to ours.
-    """
-
-    back = "died; it was restarted"
-    gone = "died, and did not start again"
-
-    def __init__(
-        self,
-        command: str,
-        *args: str,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | str | None = None,
-        stderr: TextIO | None = None,
-    ) -> None:
-        self.command = command
-        self.args = args
-        self.env = dict(env or {})
-        self.cwd = cwd
-        self.stderr = stderr
-
-    def __str__(self) -> str:
-        return masked(shlex.join((self.command, *self.args)))
-
-
-class Http(msgspec.Struct, frozen=True):
-    """A server that runs elsewhere, spoken to over streamable HTTP."""
-
-    url: str
-    headers: Mapping[str, str] = {}
-    silence: float = 300.0  # seconds without a byte after which the connection counts as lost
-
-    back = "was lost; it is connected again"
-    gone = "was lost, and cannot be reached again"
-
-    def __str__(self) -> str:
-        return masked(self.url)
-
-
-Address: TypeAlias = Stdio | Http
+__all__ = ["Http", "ServerFailed", "Stdio", "ToolFailed", "mcp_tools"]
 
 
 class ServerFailed(ChatfoldError):

@@ -41,7 +41,6 @@ from eventlog.line import (
     verifies,
 )
 from eventlog.numbering import MAX_NAME
-from eventlog.tombstones import tombstone
 from eventlog.values import check, long_strings
 
 _BLOB = b'{"blob":'
@@ -259,5 +258,3 @@ def _asked(line: bytes, seq: int, whole: bytes) -> None:
         raise _Wrong("an event whose type is a reference")
     if not isinstance(entry.event, Unknown):
         check(entry.event, [])
-        if references(tombstone(line)) != _NOTHING:
-            raise _Wrong("an entry that cannot be erased")

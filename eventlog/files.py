@@ -15,7 +15,15 @@ from typing import Self
 from eventlog.arrival import Arrival
 from eventlog.clock import Clock, now
 from eventlog.disk import Disk
-from eventlog.errors import ChatDeleted, ChatExists, Closed, ForkedProcess, NoSuchChat, ReadOnly
+from eventlog.errors import (
+    ChatDeleted,
+    ChatExists,
+    ChatfoldError,
+    Closed,
+    ForkedProcess,
+    NoSuchChat,
+    ReadOnly,
+)
 from eventlog.events import Entry, Head
 from eventlog.exports import Packing
 from eventlog.folder import BIG_PAGE, Folder
@@ -208,13 +216,16 @@ class FileStorage:
         found: list[tuple[str, str]] = []
         for key in keys:
             path = chat_path(self._root, key)
-            with suppress(FileNotFoundError, ValueError):
-                # A new segment, or one written anew, changes the folder; an append, the newest segment.
-                newest = max(name for name in self._disk.names(path) if first_of(name) is not None)
-                folder, segment = self._disk.stat(path), self._disk.stat(path / newest)
-                size = f"{segment.st_size}-{segment.st_mtime_ns}-{segment.st_ino}"
-                found.append((key, f"{folder.st_ino}-{folder.st_mtime_ns}-{size}"))
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found.append((key, self._stamp(path)))
         return found
+
+    def _stamp(self, path: Path) -> str:
+        """An append changes the newest segment; a new one, or one written anew, is another file."""
+        names = sorted(name for name in self._disk.names(path) if first_of(name) is not None)
+        files = [self._disk.stat(path / name) for name in names]
+        newest = f"{files[-1].st_size}-{files[-1].st_mtime_ns}" if files else ""
+        return f"{self._disk.stat(path).st_ino}-{'-'.join(str(file.st_ino) for file in files)}-{newest}"
 
     async def keep_listing(self, data: bytes) -> None:
         if not self._read_only:
@@ -295,9 +306,15 @@ class FileStorage:
         self._check_process()
         packing = Packing(folder.blob)
         pages = folder.pages(size=BIG_PAGE)
-        yield packing.begin()
-        while data := await asyncio.to_thread(_next_packed, packing, pages):
+        data = packing.begin() + await asyncio.to_thread(_next_packed, packing, pages)
+        while data:
             yield data
+            try:
+                data = await asyncio.to_thread(_next_packed, packing, pages)
+            except (ChatfoldError, FileNotFoundError):
+                if folder.path.exists():
+                    raise
+                raise ChatDeleted("the chat was deleted", chat=chat, path=folder.path) from None
         yield packing.end()
 
     async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
@@ -310,7 +327,14 @@ class FileStorage:
             async for data in chunks:
                 await asyncio.to_thread(arrival.take, data)
             await asyncio.to_thread(arrival.finish)
-            if not await asyncio.to_thread(move_in, self._disk, temporary, path):
+            # Once begun, it is waited for: what is left of the folder must not be removed under it.
+            moving = asyncio.ensure_future(asyncio.to_thread(move_in, self._disk, temporary, path))
+            try:
+                moved = await asyncio.shield(moving)
+            except asyncio.CancelledError:
+                await asyncio.wait((moving,))
+                raise
+            if not moved:
                 raise taken
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:

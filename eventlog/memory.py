@@ -32,6 +32,7 @@ class _Chat:
         self.changed = asyncio.Event()
         self.index = SearchIndex(None)
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
+        self.erasures = 0
 
     @property
     def head(self) -> Head:
@@ -63,6 +64,7 @@ class _Chat:
         )
 
     def erase(self, seqs: list[int]) -> None:
+        self.erasures += 1
         gone = set(seqs)
         self.seqs = {
             key: kept for key, old in self.seqs.items() if (kept := [s for s in old if s not in gone])
@@ -138,7 +140,9 @@ class MemoryStorage:
             yield key
 
     async def stamps(self) -> list[tuple[str, str]]:
-        return [(key, f"{chat.head.seq}-{chat.head.sum}") for key, chat in self._chats.items()]
+        return [
+            (key, f"{chat.head.seq}-{chat.head.sum}-{chat.erasures}") for key, chat in self._chats.items()
+        ]
 
     async def keep_listing(self, data: bytes) -> None:
         self._listing = data
@@ -167,8 +171,8 @@ class MemoryStorage:
 
     async def export(self, chat: str) -> AsyncIterator[bytes]:
         found = self._known(chat)
-        packing = Packing(found.blob)
-        lines = list(found.lines)
+        lines, blobs = list(found.lines), dict(found.blobs)  # as they are now
+        packing = Packing(blobs.__getitem__)
         yield packing.begin()
         for index in range(0, len(lines), _PAGE):
             yield packing.page(lines[index : index + _PAGE])

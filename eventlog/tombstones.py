@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 import msgspec
 from msgspec.structs import replace
 
+from eventlog.errors import InvalidEvent
 from eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
 from eventlog.line import build, decode, draft
 
@@ -20,11 +21,21 @@ def tombstone(line: bytes) -> bytes:
     """The line without its payload. Its id and its links stay. Erasing twice is erasing once."""
     entry = decode(line)
     event = scrub(entry.event)
-    raw = draft(event).raw
-    if _KEPT_ELSEWHERE.search(raw):  # a name so long that it is a reference: not to be resolved any more
+    raw = _kept(event)
+    if raw is None:
         event = Lost(PLACEHOLDER)
         raw = draft(event).raw
     return build(replace(entry, event=event, was=entry.link), raw)
+
+
+def _kept(event: Event) -> bytes | None:
+    """None: what is left of it cannot stand in a line alone."""
+    try:
+        left = draft(event)
+    except InvalidEvent:  # of a type we know, in a shape we do not
+        return None
+    # A name so long that it is a reference is not to be resolved any more.
+    return None if left.blobs or _KEPT_ELSEWHERE.search(left.raw) else left.raw
 
 
 def lost(seq: int, prev: bytes, was: bytes | None, batch: str | None, note: str) -> bytes:

@@ -124,10 +124,7 @@ async def test_of_many_adopts_of_one_key_at_once_exactly_one_wins(root: Path, ki
         assert not leftovers(root)
 
 
-NO_BLOB = pytest.mark.xfail(reason="MemoryStorage.export: looks for a blob that is gone", raises=KeyError)
-
-
-@pytest.mark.parametrize("kind", ["files", pytest.param("memory", marks=NO_BLOB)])
+@pytest.mark.parametrize("kind", ["files", "memory"])
 async def test_what_is_erased_while_an_export_is_made_does_not_break_it(root: Path, kind: str) -> None:
     async with opened(kind, root) as log, opened("memory", root) as copy:
         for number in range(2_000):
@@ -141,7 +138,6 @@ async def test_what_is_erased_while_an_export_is_made_does_not_break_it(root: Pa
         assert len(await read(copy, "chat")) == 2_001
 
 
-@pytest.mark.xfail(reason="FileStorage.export: it is told as damage, as the first segment that is not there")
 async def test_a_chat_that_is_deleted_while_it_is_exported_is_told_as_such(root: Path) -> None:
     async with opened("files", root) as log:
         for number in range(2_000):
@@ -172,7 +168,6 @@ class Racing(Disk):
             time.sleep(0.05)
 
 
-@pytest.mark.xfail(reason="FileStorage.adopt: files are removed while a thread gives their folder its name")
 async def test_a_cancelled_adopt_leaves_nothing_or_all_of_it(root: Path) -> None:
     disk = Racing()
     async with opened("files", root, disk=disk) as log:

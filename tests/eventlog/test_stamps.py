@@ -127,13 +127,12 @@ async def test_a_stamp_changes_with_the_log(root: Path, change: Change) -> None:
         assert await stamp(log.storage, "other") == others
 
 
-TOMBSTONE = pytest.mark.xfail(reason="MemoryStorage.stamps: a tombstone has the link of what it stands for")
 MEMORY = [
     append,
     append_lazily,
     roll,
     delete_and_adopt,
-    pytest.param(erase_in_the_last_segment, marks=TOMBSTONE),
+    erase_in_the_last_segment,
 ]
 
 
@@ -199,12 +198,7 @@ Look = Callable[[Log], Awaitable[None]]
 LOOKS: list[Look] = [read, read_in_the_middle, search, keep, keep_at_a_border, export]
 
 
-NEW_CACHE = pytest.mark.xfail(
-    reason="FileStorage.stamps: a new folder cache/ changes the time of the chat's folder", strict=False
-)
-
-
-@pytest.mark.parametrize("caches", [True, pytest.param(False, marks=NEW_CACHE)])
+@pytest.mark.parametrize("caches", [True, False])
 @pytest.mark.parametrize("look", LOOKS)
 async def test_a_stamp_stays_while_the_chat_is_only_looked_at(root: Path, look: Look, caches: bool) -> None:
     async with files(root) as log:
