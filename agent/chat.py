@@ -288,7 +288,8 @@ class Chat(Moment):
         if not is_too_long(error):
             raise error
         now = await self.now()
-        tighter = halved(policy, size(now.view, await now.shown(), count))
+        prompt = await now.prompt(count=count)
+        tighter = halved(policy, max(size(now.view, prompt.messages, count), prompt.tokens.count))
         return await self.compact(tighter, summarise=summarise, trigger="provider_error", count=count)
 
     async def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:

@@ -1,18 +1,18 @@
 """Lanes: one run at a time in a chat, chats side by side up to a limit, first come, first served."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
 
 class Lanes:
     def __init__(self, limit: int) -> None:
         self._places = asyncio.Semaphore(limit)  # wakes in the order of asking
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._waiting: dict[str, int] = {}
+        self._locks: dict[Hashable, asyncio.Lock] = {}
+        self._waiting: dict[Hashable, int] = {}
 
     @asynccontextmanager
-    async def of(self, key: str) -> AsyncIterator[None]:
+    async def of(self, key: Hashable) -> AsyncIterator[None]:
         """Inside, nobody else is in this chat's lane. A lane that nobody is in, or waits for, is forgotten."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         self._waiting[key] = self._waiting.get(key, 0) + 1

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from agent.assembly import system_text
-from agent.chat import Chat
+from agent.chat import Chat, Point
 from agent.compaction import DEFAULT, Policy, Summarise
 from agent.execution import MOST_INJECTED, Send
 from agent.lanes import Lanes
@@ -23,6 +23,7 @@ from agent.models import Model
 from agent.results import Result, result_of
 from agent.running import OnStep, Run
 from agent.says import Called, Content, user
+from agent.skill_files import SkillFiles, skill_tools
 from agent.store import Store
 from agent.summary import by_looking
 from agent.tools import Tool, by_name
@@ -40,7 +41,8 @@ class Agent:
         name: str = "",
         instructions: str = "",
         folder: Path | str | None = None,
-        about: Mapping[str, Json] | None = None,
+        skills: Path | str | None = None,
+        about: Callable[[str], Mapping[str, Json]] | None = None,
         policy: Policy = DEFAULT,
         summarise: Summarise = by_looking,
         send: Send | None = None,
@@ -57,12 +59,13 @@ class Agent:
         cancel_on_new_input: bool = False,
     ) -> None:
         self.model = model
-        self.tools = by_name(tools)
+        self.skills = SkillFiles(skills) if skills is not None else None
+        self.tools = by_name([*tools, *(skill_tools(self.skills) if self.skills else ())])
         self.store = store if store is not None else Store.memory()
         self.name = name
         self.instructions = instructions
         self.folder = Path(folder) if folder is not None else None
-        self.about = dict(about or {})
+        self.about = about
         self.policy = policy
         self.summarise = summarise
         self.send = send
@@ -76,9 +79,10 @@ class Agent:
         self.debounce = debounce
         self.at_most = at_most
         self.cancel_on_new_input = cancel_on_new_input
-        self.conversation = ""  # the key of the one that was made, loaded or forked last
+        self.conversation: Chat | None = None  # the one that was made, loaded or forked last
         self._lanes = Lanes(side_by_side)
-        self._runs: dict[str, Run] = {}  # by the key of the chat
+        self._runs: dict[tuple[int, str], Run] = {}  # by the chat
+        self._stores: dict[Path, Store] = {}  # of conversations that were given as paths
         self._later: set[asyncio.Task[Result | None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -86,13 +90,14 @@ class Agent:
 
     async def __aexit__(self, *_: object) -> None:
         await self.idle()
-        await self.store.close()
+        for store in (self.store, *self._stores.values()):
+            await store.close()
 
     # --- what arrives ------------------------------------------------------------------------------------
 
     async def run(
         self,
-        chat_key: str,
+        chat: str | Chat,
         *content: Content,
         id: str | None = None,
         meta: Mapping[str, Json] | None = None,
@@ -102,22 +107,26 @@ class Agent:
 
         While a run is under way in this chat, it sees the message in its next step; the result is then that run's.
         """
-        chat = await self.store.chat(chat_key)
+        chat = await self._chat(chat)
         entry = await self._record(chat, content, id, meta)
         return await self._answer(chat, entry.seq, on_step)
 
     async def accept(
-        self, chat_key: str, *content: Content, id: str | None = None, meta: Mapping[str, Json] | None = None
+        self,
+        chat: str | Chat,
+        *content: Content,
+        id: str | None = None,
+        meta: Mapping[str, Json] | None = None,
     ) -> Entry:
         """Records the message and returns; it is answered in the background. See ``idle``."""
-        chat = await self.store.chat(chat_key)
+        chat = await self._chat(chat)
         entry = await self._record(chat, content, id, meta)
         self._in_background(self._answer(chat, entry.seq, None))
         return entry
 
-    async def resume(self, chat_key: str, *, on_step: OnStep | None = None) -> Result | None:
+    async def resume(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result | None:
         """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
-        chat = await self.store.chat(chat_key)
+        chat = await self._chat(chat)
         return await self._answer(chat, chat[turn].said, on_step) if _is_pending(chat) else None
 
     async def resume_all(self) -> list[str]:
@@ -142,14 +151,17 @@ class Agent:
         self, chat: Chat, content: Sequence[Content], id: str | None, meta: Mapping[str, Json] | None
     ) -> Entry:
         [entry] = await chat.record(user(*content, meta=meta), id=id)
-        if self.cancel_on_new_input and chat.key in self._runs:
-            self._runs[chat.key].interrupted.set()
+        if self.cancel_on_new_input and _lane(chat) in self._runs:
+            self._runs[_lane(chat)].interrupted.set()
         return entry
+
+    async def _chat(self, chat: str | Chat) -> Chat:
+        return await self.store.chat(chat) if isinstance(chat, str) else chat
 
     # --- answering ---------------------------------------------------------------------------------------
 
     async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
-        async with self._lanes.of(chat.key):
+        async with self._lanes.of(_lane(chat)):
             await self._settle(chat)
             running = list((await chat.now())[executions].running)
             if running or chat[turn].called < seq:
@@ -167,11 +179,11 @@ class Agent:
 
     async def _work(self, chat: Chat, run: str, on_step: OnStep | None) -> None:
         callbacks = [callback for callback in (self.on_step, on_step) if callback is not None]
-        self._runs[chat.key] = Run(self, chat, run, callbacks)
+        going = self._runs[_lane(chat)] = Run(self, chat, run, callbacks)
         try:
-            await self._runs[chat.key].go(f"Now: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\nrequestId: {run}")
+            await going.go(f"Now: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\nrequestId: {run}")
         finally:
-            del self._runs[chat.key]
+            del self._runs[_lane(chat)]
 
     async def _result(self, chat: Chat, seq: int) -> Result:
         """Of the run that answered the message of this seq: the first one that did anything after it."""
@@ -184,7 +196,11 @@ class Agent:
 
     async def system(self, chat: Chat) -> str:
         return await system_text(
-            chat, about=self.about, folder=self.folder, instructions=self.instructions, skills_told=""
+            chat,
+            about=self.about(chat.key) if self.about else {},
+            folder=self.folder,
+            instructions=self.instructions,
+            skills_told=self.skills.told() if self.skills else "",
         )
 
     async def what_now(self, call: Called) -> Literal["again", "interrupted"]:
@@ -192,25 +208,46 @@ class Agent:
 
     # --- conversations -----------------------------------------------------------------------------------
 
-    async def new_conversation(self, key: str) -> Chat:
-        chat = await self.store.chat(key)
+    async def new_conversation(self, where: Path | str) -> Chat:
+        """``where``: a key in the agent's store, or a path, ``chats/task-001``, in a store of its own in ``chats``."""
+        store, key = self._place(where)
+        chat = await store.chat(key)
         if chat.seq:
             raise ChatExists("there is a conversation of this key already", chat=key)
-        self.conversation = key
+        self.conversation = chat
         return chat
 
-    async def load_conversation(self, key: str) -> Chat:
-        chat = await self.store.chat(key)
+    async def load_conversation(self, where: Path | str) -> Chat:
+        store, key = self._place(where)
+        chat = await store.chat(key)
         if not chat.seq:
             raise NoSuchChat("there is no such conversation", chat=key)
-        self.conversation = key
+        self.conversation = chat
         return chat
 
-    async def fork_conversation(self, key: str, *, at: int | str | None = None) -> Chat:
-        """The current conversation, gone on with under another key; the original stays as it is."""
-        chat = await (await self.load_conversation(self.conversation)).fork(key, at)
-        self.conversation = key
-        return chat
+    async def fork_conversation(self, where: Path | str, *, at: Point | None = None) -> Chat:
+        """The current conversation, gone on with elsewhere; the original stays as it is."""
+        current = self.conversation
+        if current is None:
+            raise NoSuchChat("there is no conversation to fork: make or load one first")
+        store, key = self._place(where)
+        if store.log is current.log:
+            self.conversation = await current.fork(key, at)
+        else:  # a fork shares its parent's files; between two stores there are none to share
+            if at is not None:
+                raise ValueError("a conversation is forked at an earlier point within its own store")
+            self.conversation = await store.import_(current, key)
+        return self.conversation
+
+    def _place(self, where: Path | str) -> tuple[Store, str]:
+        if isinstance(where, str):
+            return self.store, where
+        folder = where.parent.absolute()
+        return self._stores.setdefault(folder, Store(folder)), where.name.removesuffix(".jsonl")
+
+
+def _lane(chat: Chat) -> tuple[int, str]:
+    return id(chat.log), chat.key
 
 
 def _is_pending(chat: Chat) -> bool:

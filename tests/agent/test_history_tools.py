@@ -9,7 +9,16 @@ from runs import Outbox, agent, events, interrupted, ran, returned, seen, step
 from agent import Chat, Store, assistant, system, user
 from agent.chat_tools import CHAT_TOOLS
 from agent.history_tools import HISTORY, HISTORY_TOOLS, WORK
-from eventlog import Injected, RunFinished, RunStarted, Text, ToolCalled, ToolReturned
+from eventlog import (
+    Injected,
+    RunFinished,
+    RunStarted,
+    SendConfirmed,
+    SendRequested,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
 from projections.text import text_of
 
 
@@ -64,16 +73,14 @@ async def test_what_was_sent_is_part_of_it_and_what_failed_or_was_overheard_is_n
     assert not any(words in text for words in ("overheard", "internal", "rules", "it did not"))
 
 
-async def test_a_send_is_found_although_much_was_said_between_intent_and_confirmation(
+async def test_a_send_stands_where_it_was_confirmed_whatever_was_said_since_it_was_to_be_sent(
     store: Store, chat: Chat
 ) -> None:
-    await ran(store, CHAT_TOOLS, step(("chat_send", {"text": "it arrived"})), send=Outbox())
+    await chat.record(SendRequested("s1", (Text("sent"),)), assistant("a"), user("b"))
+    await chat.record(SendConfirmed("s1"), assistant("c"))
     chat, _ = await ran(store, CHAT_TOOLS, load(count=2))
     [text] = await shown(chat)
-    assert [line.partition("] ")[2] for line in text.splitlines()[1:]] == [
-        "assistant: it arrived",
-        "assistant: done",
-    ]
+    assert [line.partition("] ")[2] for line in text.splitlines()[1:]] == ["assistant: sent", "assistant: c"]
 
 
 async def test_of_what_does_not_fit_the_newest_is_kept_and_it_is_said_how_much_is_not(

@@ -213,19 +213,33 @@ async def test_who_gets_away_is_not_waited_for(tmp_path: Path) -> None:
     os.kill(await written(tmp_path / "pid"), 9)
 
 
-@pytest.mark.parametrize("after", [0.0, 0.3])
-async def test_cancelled_it_is_ended_with_all_its_children(tmp_path: Path, after: float) -> None:
-    command = "echo $$ > pid; sh -c 'echo $$ > child; exec sleep 600' & wait"
-    task = asyncio.create_task(run(tmp_path, command))
-    if after:
-        await written(tmp_path / "child")
-    else:
-        await asyncio.sleep(0)
+WITH_A_CHILD = "echo $$ > pid; sh -c 'echo $$ > child; exec sleep 600' & wait"
+
+
+async def test_cancelled_it_is_ended_with_all_its_children(tmp_path: Path) -> None:
+    task = asyncio.create_task(run(tmp_path, WITH_A_CHILD))
+    pids = [await written(tmp_path / "pid"), await written(tmp_path / "child")]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    pids = [pid for name in ("pid", "child") if (pid := pid_in(tmp_path / name))]
-    assert len(pids) == 2 or not after
+    assert not any(map(is_alive, pids))
+
+
+async def test_cancelled_while_it_is_being_started_it_is_ended_with_all_its_children(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(10)]
+    for folder in folders:
+        folder.mkdir()
+    tasks = [asyncio.create_task(run(folder, WITH_A_CHILD)) for folder in folders]
+    for task in tasks:
+        await asyncio.sleep(0)
+        time.sleep(0.1)  # noqa: ASYNC251 (nobody but the processes gets any further)
+        task.cancel()
+    assert all(
+        isinstance(end, asyncio.CancelledError)
+        for end in await asyncio.gather(*tasks, return_exceptions=True)
+    )
+    pids = [pid for folder in folders for name in ("pid", "child") if (pid := pid_in(folder / name))]
+    assert len(pids) > 10
     assert not any(map(is_alive, pids))
 
 
