@@ -23,33 +23,15 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from eventlog import Data, File, Json, Part, Text, ToolReturned
-from eventlog.values import check
-from projections.wire import json_text
+from eventlog import Data, File, Json, Part, Text
 
 
 def parts_of(result: CallToolResult) -> tuple[Part, ...]:
-    """Raises ``InvalidEvent`` if the log cannot hold it."""
     parts = [_part(block) for block in result.content]
     structured = result.structured_content
     if structured is not None and not _says(parts, structured):
         parts.append(Data("json", structured))
-    check(ToolReturned("", tuple(parts)), [])
     return tuple(parts)
-
-
-def said(parts: Iterable[Part]) -> str:
-    """In words, for an error."""
-    words = []
-    for part in parts:
-        match part:
-            case Text(text):
-                words.append(text)
-            case Data(data=data):
-                words.append(json_text(data))
-            case File(media_type, data):
-                words.append(f"[{media_type}, {len(data)} bytes]")
-    return "\n".join(words) or "the server does not say why"
 
 
 def _part(block: ContentBlock) -> Part:

@@ -24,8 +24,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.mcp_servers import Address, Http, Stdio
-from agent.tools import BadArguments, Tool, by_name
-from eventlog import ChatfoldError, Json, Part
+from agent.tools import BadArguments, Outcome, Tool, by_name
+from eventlog import ChatfoldError, Json
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from agent.mcp_life import Life
 
-__all__ = ["Http", "ServerFailed", "Stdio", "ToolFailed", "mcp_tools"]
+__all__ = ["Http", "ServerFailed", "Stdio", "mcp_tools"]
 
 
 class ServerFailed(ChatfoldError):
@@ -42,10 +42,6 @@ class ServerFailed(ChatfoldError):
     def __init__(self, server: str, message: str) -> None:
         self.server = server
         super().__init__(f"the MCP server {server!r} {message}")
-
-
-class ToolFailed(ChatfoldError):
-    """The server ran the tool, and says that it failed."""
 
 
 @asynccontextmanager
@@ -104,16 +100,13 @@ class _Server:
             after_crash="again" if may_repeat else "interrupted",
         )
 
-    async def _use(self, tool: str, may_repeat: bool, args: Json) -> tuple[Part, ...] | None:
-        from agent.mcp_results import parts_of, said  # noqa: PLC0415 (an extra)
+    async def _use(self, tool: str, may_repeat: bool, args: Json) -> Outcome:
+        from agent.mcp_results import parts_of  # noqa: PLC0415 (an extra)
 
         if not isinstance(args, dict | None):
             raise BadArguments(f"Expected `object`, got `{type(args).__name__}`")
         result = await self._called(tool, may_repeat, args or {})
-        parts = parts_of(result)
-        if result.is_error:
-            raise ToolFailed(said(parts))
-        return parts or None
+        return Outcome(parts_of(result), bool(result.is_error))
 
     async def _called(self, tool: str, may_repeat: bool, args: dict[str, Any]) -> "CallToolResult":
         for _ in range(2 if may_repeat else 1):

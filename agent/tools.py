@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import msgspec
 
 from agent.models import Offered
-from eventlog import Data, File, Json, Part, Reasoning, Text
+from eventlog import Data, File, InvalidEvent, Json, Part, Reasoning, Text, ToolReturned
+from eventlog.line import draft
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
 """What becomes of a call whose result a crash has taken: run again, answered as interrupted, or left to ``on_open_call``."""
@@ -38,7 +39,9 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     description: str
     schema: dict[str, Any]
-    call: Callable[[Any], Awaitable[Any]]  # from the arguments, as the model gave them, to what it returns
+    call: Callable[
+        [Any], Awaitable[Any]
+    ]  # from the arguments, as the model gave them, to what it returns, or an Outcome
     after_crash: AfterCrash = "interrupted"
     timeout: float | None = None  # seconds; None: the agent's
 
@@ -118,7 +121,17 @@ async def used(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
         if limit.expired():
             return failed(f"TimeoutError: no result within {seconds:g} s")
         return failed(f"{type(error).__name__}: {error}")
-    return Outcome(tuple(_shortened(part, most) for part in _parts(value)), _says_failed(value))
+    outcome = value if isinstance(value, Outcome) else Outcome(_parts(value), _says_failed(value))
+    return _kept(Outcome(tuple(_shortened(part, most) for part in outcome.parts), outcome.failed))
+
+
+def _kept(outcome: Outcome) -> Outcome:
+    """The outcome, if a log can hold it."""
+    try:
+        draft(ToolReturned("", outcome.parts))
+    except InvalidEvent as error:
+        return failed(f"a result that cannot be kept: {error.args[0]}")
+    return outcome
 
 
 def failed(text: str) -> Outcome:
