@@ -96,8 +96,10 @@ class Chat(Moment):
         [entry] = await self.record(ToolCalled(call, name, args), run=run)
         return Called(call, entry.seq, name, args)
 
-    async def activate_skill(self, name: str, text: str = "", *, fingerprint: str = "") -> Entry:
-        return (await self.record(SkillActivated(name, fingerprint, text)))[0]
+    async def activate_skill(
+        self, name: str, text: str = "", *, fingerprint: str = "", run: str | None = None
+    ) -> Entry:
+        return (await self.record(SkillActivated(name, fingerprint, text), run=run))[0]
 
     async def deactivate_skill(self, name: str) -> Entry:
         return (await self.record(SkillDeactivated(name)))[0]
@@ -213,31 +215,42 @@ class Chat(Moment):
 
     # --- contexts ----------------------------------------------------------------------------------------
 
-    async def new_context(self, title: str = "", reason: str = "") -> str:
+    async def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
         new = f"ctx_{secrets.token_hex(8)}"
-        await self.decide(lambda now: opened_anew(now.view, new, title, reason))
+        await self.decide(lambda now: opened_anew(now.view, new, title, reason), run=run)
         return new
 
     async def load_context(
-        self, query: str | None = None, *, context_id: str | None = None, reason: str = ""
+        self,
+        query: str | None = None,
+        *,
+        context_id: str | None = None,
+        reason: str = "",
+        run: str | None = None,
     ) -> str:
         """Takes up an archived context again: the one of this id, or the one that fits the query best."""
         if context_id is None and query is None:
             raise ValueError("which context? Give a query or a context_id")
         chosen = await self.find_context(query or "") if context_id is None else context_id
-        await self.decide(lambda now: loaded(now.view, chosen, reason, chat=self.key))
+        await self.decide(lambda now: loaded(now.view, chosen, reason, chat=self.key), run=run)
         return chosen
 
-    async def clear_context(self, reason: str = "") -> str:
+    async def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
         """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
-        await self.decide(lambda now: cleared(now.view, reason))
+        await self.decide(lambda now: cleared(now.view, reason), run=run)
         return self[contexts].active.id
 
-    async def recall(self, context_id: str, mode: Literal["summary", "recent", "full"] = "summary") -> Entry:
+    async def recall(
+        self,
+        context_id: str,
+        mode: Literal["summary", "recent", "full"] = "summary",
+        *,
+        run: str | None = None,
+    ) -> Entry:
         """Shows the model an archived context for reference only. The active one stays."""
         shown = await self.shown(context_id)
-        return (await self.record(recalled(context_id, mode, shown)))[0]
+        return (await self.record(recalled(context_id, mode, shown), run=run))[0]
 
     # --- compaction --------------------------------------------------------------------------------------
 

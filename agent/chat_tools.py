@@ -32,7 +32,7 @@ async def chat_context_new(
     For when the background is long or muddled and has little to do with the question. chat_context_load takes it up again.
     """
     left = await _active()
-    await execution().chat.new_context(title, reason)
+    await execution().chat.new_context(title, reason, run=execution().run)
     return await _moved(left)
 
 
@@ -44,7 +44,9 @@ async def chat_context_load(
     """Takes up an archived context again, in the place of the current one, which is shelved."""
     left = await _active()
     try:
-        chosen = await execution().chat.load_context(query or None, context_id=context_id or None)
+        chosen = await execution().chat.load_context(
+            query or None, context_id=context_id or None, run=execution().run
+        )
     except (NoSuchContext, ValueError) as refused:
         return _failed(str(refused.args[0]))
     return {"success": True, "contextId": chosen, "changed": False} if chosen == left else await _moved(left)
@@ -64,7 +66,7 @@ async def chat_context_list(limit: _Limit = 20) -> _Object:
 async def chat_context_clear_active() -> _Object:
     """Puts an empty context in the place of the current one, which is shelved."""
     left = await _active()
-    await execution().chat.clear_context("cleared")
+    await execution().chat.clear_context("cleared", run=execution().run)
     return await _moved(left)
 
 
@@ -74,7 +76,7 @@ async def context_recall(context_id: str, mode: Literal["summary", "recent", "fu
     if context_id == await _active():
         return _failed("this is the active context")
     try:
-        await execution().chat.recall(context_id, mode)
+        await execution().chat.recall(context_id, mode, run=execution().run)
     except NoSuchContext as refused:
         return _failed(str(refused.args[0]))
     return {"success": True, "contextId": context_id, "mode": mode}

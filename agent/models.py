@@ -5,6 +5,7 @@ and proved by its fingerprint; ``ask`` sends it and gives the answer as it comes
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Literal, Protocol
 
@@ -75,7 +76,11 @@ class ModelFailed(ChatfoldError):
 
 def fingerprint(payload: dict[str, Any]) -> str:
     """Of a request. Equal payloads have equal ones, in whatever order their keys are."""
-    return xxh3_128_hexdigest(msgspec.json.encode(payload, order="deterministic"))
+    try:
+        written = msgspec.json.encode(payload, order="deterministic")
+    except UnicodeEncodeError:  # half a character somewhere
+        written = json.dumps(payload, sort_keys=True).encode()
+    return xxh3_128_hexdigest(written)
 
 
 Line = Answer | str | Exception | Callable[[dict[str, Any]], "Answer | str | Exception"]

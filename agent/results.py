@@ -17,6 +17,7 @@ from eventlog import (
 )
 from projections.cost import Spent, spent
 from projections.text import text_of
+from projections.wire import words_of
 
 
 class Use(msgspec.Struct):
@@ -61,7 +62,7 @@ def result_of(run: str, entries: Iterable[Entry]) -> Result:
                 uses[call] = Use(call, name, args)
                 result.tool_calls.append(uses[call])
             case ToolReturned(call=call, parts=parts, failed=failed) if call in uses:
-                uses[call].output, uses[call].failed = text_of(parts), failed
+                uses[call].output, uses[call].failed = words_of(parts), failed
             case SendRequested(send=send, parts=parts):
                 sending[send] = text_of(parts)
             case SendConfirmed(send=send) if send in sending:

@@ -27,7 +27,6 @@ from agent.tools import Outcome, Tool, failed, used
 from eventlog import (
     ChatfoldError,
     Event,
-    Injected,
     MessageAdded,
     ModelCalled,
     ModelReturned,
@@ -38,7 +37,8 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections import executions
+from eventlog.search_terms import OURS
+from projections import contexts, executions
 from projections.prompt import INTERRUPTED
 from projections.work import turn
 
@@ -72,6 +72,8 @@ class Run:
         self.run = run
         self._on_step = on_step
         self._execution: Execution | None = None
+        self._context = ""  # the one in which the model was told of the moment
+        self._said = ""  # what callbacks were told last
         self.interrupted = asyncio.Event()  # set when there is new input and the model shall be asked anew
 
     async def record(self, *events: Event) -> None:
@@ -83,9 +85,8 @@ class Run:
         """Begins, or goes on with, the run. ``now``: what the model is told of the moment."""
         try:
             if self.run not in self.chat[executions].running:
-                told = Injected("system", f"runtime:{self.run}", (Text(now),), "runtime")
-                await self.record(RunStarted(self.setup.name), told)
-            outcome, error = await self._steps()
+                await self.record(RunStarted(self.setup.name))
+            outcome, error = await self._steps(now)
         except asyncio.CancelledError:
             await asyncio.shield(self._finish("cancelled", "cancelled"))
             raise
@@ -104,7 +105,7 @@ class Run:
         ]
         await self.record(*open_calls, RunFinished(outcome, error))
 
-    async def _steps(self) -> tuple[str, str]:
+    async def _steps(self, now: str) -> tuple[str, str]:
         began = self.chat[executions].running[self.run]
         so_far = [entry async for entry in self.chat.entries(began)]
         self._execution = Execution(
@@ -114,12 +115,21 @@ class Run:
         await self._recover(await self.chat.open_calls())
         while done < self.setup.steps:
             done += 1
+            await self._tell_the_time(now)
             answer = await self._asked()
             if answer.calls:
                 await self._use(await self.chat.open_calls())
             elif not (await self.chat.now())[turn].is_waiting:  # what came meanwhile is answered, too
                 return "done", ""
         return "limit", f"no answer within {self.setup.steps} steps"
+
+    async def _tell_the_time(self, now: str) -> None:
+        """Once in every context that the run comes to."""
+        active = (await self.chat.now())[contexts].active.id
+        if active != self._context:
+            self._context = active
+            mark = f"runtime:{self.run}"
+            await self.chat.inject(now, role="system", fingerprint=mark, source="runtime", run=self.run)
 
     # --- the model ---------------------------------------------------------------------------------------
 
@@ -171,7 +181,7 @@ class Run:
         """The fingerprint of what is not history but was sent; it is kept once, so that the request can be made again."""
         data = msgspec.to_builtins(value)
         mark = fingerprint({name: data})
-        await self.chat.record(Noted(name, data), id=f"{name}:{mark}")
+        await self.chat.record(Noted(f"{OURS}{name}", data), id=f"{name}:{mark}")
         return mark
 
     async def _streamed(self, payload: dict[str, Any]) -> Answer | None:
@@ -207,7 +217,8 @@ class Run:
             events.append(MessageAdded("assistant", answer.parts))
         events += [ToolCalled(asked.call, asked.name, asked.args) for asked in answer.calls]
         await self.record(*events)
-        if step := answer_step(answer.parts, self.run):
+        if step := answer_step(answer.parts, self.run, self._said):
+            self._said = step.text
             await self._tell(step)
         return answer
 

@@ -6,16 +6,15 @@ went, and what was asked; earlier summaries are merged, not summarised again. A 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
-from eventlog import Data, Part
 from projections import Message, estimate
 from projections.prompt import SUMMARY
 from projections.text import one_line, text_of
 from projections.tokens import Counter
-from projections.wire import json_text
+from projections.wire import json_text, words_of
 
 _SECTIONS = ("Facts", "Preferences", "Decisions", "Open items", "Asked", "Tools used")
 _LINES = 40  # of a section at most; the newest are kept, as many as there is room for
@@ -59,10 +58,6 @@ class Material(msgspec.Struct, frozen=True):
         return "\n".join(line for message in self.messages for line in told(message))
 
 
-def text_with_data(parts: Iterable[Part]) -> str:
-    return "\n".join(json_text(part.data) if isinstance(part, Data) else text_of((part,)) for part in parts)
-
-
 def told(message: Message, most: int = 500) -> Iterator[str]:
     if text := text_of(message.parts).strip():
         yield f"{message.role}: {text}"
@@ -70,7 +65,7 @@ def told(message: Message, most: int = 500) -> Iterator[str]:
         yield f"{message.role} called {call.name}: {one_line(json_text(call.args), most)}"
     for result in message.results:
         how = "failed" if result.failed else "returned"
-        yield f"{result.name} {how}: {one_line(text_with_data(result.parts), most)}"
+        yield f"{result.name} {how}: {one_line(words_of(result.parts), most)}"
 
 
 def by_looking(material: Material) -> str:

@@ -19,6 +19,7 @@ import msgspec
 from agent.models import Offered
 from eventlog import Data, File, InvalidEvent, Json, Part, Reasoning, Text, ToolReturned
 from eventlog.line import draft
+from projections.wire import json_text
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
 """What becomes of a call whose result a crash has taken: run again, answered as interrupted, or left to ``on_open_call``."""
@@ -160,6 +161,8 @@ def _parts(value: Any) -> tuple[Part, ...]:
 
 def _shortened(part: Part, most: int) -> Part:
     """Beginning and end of a text that is too long, and how much is missing."""
+    if isinstance(part, Data) and len(text := json_text(part.data)) > most:
+        part = Text(text)
     if not isinstance(part, Text) or len(part.text) <= most:
         return part
     half = most // 2

@@ -19,6 +19,7 @@ import msgspec
 from eventlog.events import (
     Compacted,
     ContextOpened,
+    Data,
     Entry,
     File,
     Injected,
@@ -34,6 +35,8 @@ from eventlog.events import (
 
 MAX_WORDS = 24
 PREVIEW = 160  # characters
+OURS = "chatfold."
+"""Notes of such a name are the agent's own, what a model was told besides the conversation: nobody said it."""
 
 
 # --- the text of an entry --------------------------------------------------------------------------------
@@ -67,12 +70,17 @@ def _strings_of(parts: tuple[Part, ...]) -> Iterator[str]:
             yield part.name
 
 
+def _returned(event: Any) -> str:
+    data = [text for part in event.parts if isinstance(part, Data) for text in _strings_in(part.data)]
+    return "\n".join([_said(event), *data]) if data else _said(event)
+
+
 def _called(event: Any) -> str:
     return "\n".join([event.name, *_strings_in(event.args)])
 
 
 def _noted(event: Any) -> str:
-    return "\n".join(_strings_in(event.data))
+    return "" if event.name.startswith(OURS) else "\n".join(_strings_in(event.data))
 
 
 def _strings_in(value: Json) -> Iterator[str]:
@@ -95,7 +103,7 @@ def _title(event: Any) -> str:
 _PIECES: dict[type, Callable[[Any], str]] = {
     MessageAdded: _said,
     ToolCalled: _called,
-    ToolReturned: _said,
+    ToolReturned: _returned,
     Injected: _said,
     SendRequested: _said,
     Compacted: _summary,

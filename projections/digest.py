@@ -16,6 +16,7 @@ from eventlog import (
     ToolReturned,
 )
 from projections.text import clipped, text_of
+from projections.wire import words_of
 from projections.work import WINDOW
 
 _PREVIEW = 2000
@@ -82,7 +83,7 @@ class _Run:
                 told.tool_calls.append(use)
             case ToolReturned(call=call, failed=failed, parts=parts) if self.uses.get(call):
                 use = self.uses[call].pop(0)
-                use.success, use.error = not failed, clipped(text_of(parts), _ERROR) if failed else ""
+                use.success, use.error = not failed, clipped(words_of(parts), _ERROR) if failed else ""
             case SendRequested(send=send, parts=parts):
                 self.sends[send] = clipped(text_of(parts), _PREVIEW)
             case SendConfirmed(send=send) if send in self.sends:  # what reached the user is what was said

@@ -53,6 +53,7 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
+from eventlog.search_terms import OURS
 from projections.quoting import code, fence, quote
 from projections.wire import json_text
 
@@ -94,7 +95,7 @@ class Document:
                 what = self._called.pop(call, f"call {code(call)}")
                 yield f"### tool result: {what}{' · failed' if failed else ''}{_stamp(entry)}"
                 yield from _parts(parts, fenced=True)
-            case Noted(name=name, data=data, ref=ref):
+            case Noted(name=name, data=data, ref=ref) if not name.startswith(OURS):
                 yield f"*note {code(name)}{f' on #{ref}' if ref else ''}{_stamp(entry)}*"
                 if data is not None:
                     yield _json(data)

@@ -12,7 +12,7 @@ from xxhash import xxh3_64_hexdigest
 
 from eventlog import Data, File, Json, Part, Text
 from projections.prompt import Message
-from projections.text import clipped, text_of_file
+from projections.text import clipped, text_of, text_of_file
 
 _SAFE = re.compile(r"[a-zA-Z0-9_-]+")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
@@ -129,3 +129,8 @@ def pdf_name(file: File) -> str:
     """The name of a PDF, which OpenAI wants to end as one."""
     name = clean(file.name).strip()
     return name if name.lower().endswith(".pdf") and len(name) > len(".pdf") else f"{name or 'file'}.pdf"
+
+
+def words_of(parts: Iterable[Part]) -> str:
+    """What was said in words, and data as JSON: what a tool returned."""
+    return "\n".join(json_text(p.data) if isinstance(p, Data) else text_of((p,)) for p in parts)

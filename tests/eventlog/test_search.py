@@ -206,6 +206,7 @@ _W = (Text("needle"),)
         SendRequested("s", _W),
         Noted("note", ["needle"]),
         Noted("note", "needle"),
+        ToolReturned("c", (Data("json", {"stdout": "needle"}),)),
     ],
     ids=lambda event: type(event).__name__,
 )
@@ -221,6 +222,7 @@ def test_said_and_done_is_searched(event: Event) -> None:
         ContextRecalled("needle", "full", "needle"),
         SkillActivated("needle", "f", "needle"),
         Redacted((1,), "needle"),
+        Noted("chatfold.system", "needle"),
     ],
     ids=lambda event: type(event).__name__,
 )
