@@ -30,6 +30,7 @@ from eventlog import (
     Json,
     MessageAdded,
     ModelCalled,
+    ModelReturned,
     Part,
     Role,
     Text,
@@ -140,7 +141,7 @@ class _Block:
         self.calls: list[Call] = []
         self.results: dict[int, Result] = {}  # by the seq of the call
         self.held: list[Message] = []  # what arrived in between
-        self.asked = False  # has a model been asked, and not answered yet?
+        self.asked = self.returned = False  # has a model been asked, and has it returned?
         self.arrived: list[Message] = []  # what it could not see: it comes after the answer
         self.unanswered: dict[str, list[Call]] = {}  # calls answered as interrupted, by id
         self.injected: set[str] = set()
@@ -167,6 +168,8 @@ class _Block:
             case ModelCalled():
                 self.close()
                 self.asked = True
+            case ModelReturned():  # its answer, if it is in this window, comes right after
+                self.returned = self.asked
             case Injected(fingerprint=fingerprint, role=role, parts=parts):
                 if fingerprint not in self.injected:
                     self.injected.add(fingerprint)
@@ -181,7 +184,7 @@ class _Block:
 
     def add(self, message: Message) -> None:
         """A message that no model wrote: after the answer or the results that are still to come, if there are any."""
-        if self.asked:
+        if self.asked and not self.returned:
             self.arrived.append(message)
         elif self.waiting:
             self.held.append(message)
@@ -201,7 +204,7 @@ class _Block:
 
     def answered(self) -> None:
         """A model speaks: what came before it could see is said; what it could not waits until it has finished."""
-        arrived, self.arrived, self.asked = self.arrived, [], False
+        arrived, self.arrived = self.arrived, []
         self.close()
         self.held = arrived
 
@@ -236,7 +239,7 @@ class _Block:
             self.done.append(lead)
         self.done += [*self.held, *self.arrived]
         self.lead, self.calls, self.results = None, [], {}
-        self.held, self.arrived, self.asked = [], [], False
+        self.held, self.arrived, self.asked, self.returned = [], [], False, False
 
     def answers(self, calls: tuple[Call, ...]) -> Message:
         results = tuple(self.results.get(call.seq, Result(call.seq, call.name)) for call in calls)

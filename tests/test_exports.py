@@ -32,8 +32,10 @@ PROJECTIONS = """
 """
 
 AGENT = """
-    CannotFit Chat HISTORY IN_MEMORY Listed Material Moment NoSuchContext NoSuchPoint Opened OtherHistory Policy Store
-    SummaryFailed assistant keep_view open_view system user window_entries
+    Agent Answer AnthropicModel Asked CHAT_TOOLS CannotFit Chat HISTORY IN_MEMORY Listed Material Model
+    ModelFailed Moment NoSuchContext NoSuchPoint NotRunning OpenAIModel Opened OtherHistory Policy
+    Result ScriptedModel Step Store SummaryFailed Tool assistant inject_assistant_once
+    inject_system_once keep_view open_view shell_tool system tool user window_entries
 """
 
 TAGS = """

@@ -331,6 +331,29 @@ def test_a_context_that_is_taken_up_again_is_shown_as_it_was_without_a_label() -
     assert told(*left, ContextOpened("b"), user("3"), ContextSwitched("main")) == told(*left)
 
 
+def test_what_arrives_while_a_model_answers_comes_after_its_answer() -> None:
+    asked = (user("1"), ModelCalled("m", "r"), user("2"), ModelReturned())
+    assert told(*asked, assistant("a")) == ["user: 1", "assistant: a", "user: 2"]
+    step = ["user: 1", "assistant:  -> c1", "tool: found", "user: 2"]
+    assert told(*asked, called("c1"), returned("c1")) == step
+    assert told(*asked, ModelCalled("m", "r")) == ["user: 1", "user: 2"]
+    assert told(user("1"), ModelCalled("m", "r"), user("2")) == ["user: 1", "user: 2"]
+
+
+def test_a_model_whose_answer_is_in_another_context_is_not_waited_for() -> None:
+    left = (user("1"), ModelCalled("m", "r"), ModelReturned(), called("c1"), ContextOpened("b", carry=(1, 4)))
+    back = (
+        returned("c1"),
+        assistant("there"),
+        user("2"),
+        ModelCalled("m", "r"),
+        ModelReturned(),
+        called("c2"),
+    )
+    moved = (*left, *back, ContextSwitched("main", carry=(8, 11)), returned("c2"))
+    assert told(*moved) == ["user: 2", "assistant:  -> c2", "tool: found"]
+
+
 def test_what_is_injected_is_shown_once_a_context() -> None:
     def injected(text: str, fingerprint: str) -> Injected:
         return Injected("user", fingerprint, (Text(text),))
