@@ -1,6 +1,6 @@
 """The ``chatfold`` command.
 
-    chatfold demo [DIR]                  records a small chat and prints it back
+    chatfold demo [DIR]                  records a small chat with an agent and prints it back
     chatfold check PATH [--repair]       0: healthy, 1: a torn tail, 2: damaged or not checkable
     chatfold salvage PATH TARGET         copies out everything that verifies
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from eventlog import Entry, Event, Log, MessageAdded, Part, Problem, Report, Role
+    from eventlog import Entry, Event, Part, Problem, Report
 
 _WIDTH = 88
 
@@ -33,11 +33,16 @@ def main() -> None:
 @main.command()
 @click.argument("folder", metavar="[DIR]", default="./chatfold-demo", type=click.Path(path_type=Path))
 def demo(folder: Path) -> None:
-    """Record a small chat into a store in DIR (default ./chatfold-demo) and print it back."""
+    """Record a small chat with an agent into a store in DIR (default ./chatfold-demo) and print it back."""
     import asyncio  # noqa: PLC0415
 
+    from replay.demo import record  # noqa: PLC0415
+
     with _told():
-        for line in asyncio.run(_demo(folder)):
+        shown = asyncio.run(record(folder))
+        for title, entries in shown.items():
+            click.echo("\n".join([printable(title), *map(entry_line, entries), ""]))
+        for line in _next_steps(folder):
             click.echo(line)
 
 
@@ -85,67 +90,10 @@ def salvage(path: Path, target: Path) -> None:
         click.echo(f"{_entries(count)} copied to {printable(str(target / 'salvaged.jsonl'))}")
 
 
-# --- the demo --------------------------------------------------------------------------------------------
-
-_CHAT = "lexer-bug"
-_SOURCE = "def lines(text):\n    return [line.strip() for line in text.split()]\n"
-_TURNS = (
-    (
-        "Why does the lexer drop newlines?",
-        "split() without an argument splits at any blank: use split('\\n').",
-    ),
-    ("And with Windows line endings?", "split('\\n') leaves a '\\r' at each end: splitlines() handles both."),
-    ("Has that file changed since?", "No, it is as it was: splitlines() is still what you want."),
-)
-
-
-async def _demo(folder: Path) -> list[str]:
-    """Records one more run of the demo's chat and a fork of it, and tells both from the files."""
-    from eventlog import FileStorage, Log, RunStarted, scan  # noqa: PLC0415
-
-    async with Log(FileStorage(folder)) as log:
-        turn = 1
-        async for entry in log.read(_CHAT):
-            turn += isinstance(entry.event, RunStarted)
-        asked = await _record(log, turn)
-        branch = f"{_CHAT}-what-if-{turn}"
-        forked = await log.fork(_CHAT, branch, at=asked)
-        await log.append(branch, _said("assistant", "A fork: here I answer without looking at the file."))
-    told = [f"{_CHAT} (run {turn} of this demo)", *map(entry_line, scan(folder / "chats" / _CHAT)), ""]
-    told += [f"{branch}: everything up to seq {asked}, then its own way"]
-    told += [*map(entry_line, scan(folder / "chats" / branch, first=forked.seq)), ""]
-    return [*told, *_next_steps(folder)]
-
-
-async def _record(log: "Log", turn: int) -> int:
-    """One run, as an agent would write it: each step before the next begins. The seq of the question."""
-    from eventlog import RunFinished, RunStarted, Text, ToolCalled, ToolReturned  # noqa: PLC0415
-
-    run, call = f"run-{turn}", f"call-{turn}"
-    question, answer = _TURNS[min(turn, len(_TURNS)) - 1]
-    # The id makes a message that is delivered twice one message.
-    [asked] = await log.append(_CHAT, _said("user", question), id=f"inbound-{turn}")
-    await log.append(
-        _CHAT,
-        RunStarted("demo"),
-        ToolCalled(call, "read_file", {"path": "lexer.py"}),
-        run=run,
-        after=asked.seq,
-    )
-    await log.append(_CHAT, ToolReturned(call, (Text(_SOURCE),)), run=run)
-    await log.append(_CHAT, _said("assistant", answer), RunFinished("done"), run=run)  # both or neither
-    return asked.seq
-
-
-def _said(role: "Role", text: str) -> "MessageAdded":
-    from eventlog import MessageAdded, Text  # noqa: PLC0415
-
-    return MessageAdded(role, (Text(text),))
-
-
 def _next_steps(folder: Path) -> Iterator[str]:
-    chat = folder / "chats" / _CHAT
-    segment = shlex.quote(str(chat / "0000000000000001.jsonl"))
+    from replay.demo import CHAT  # noqa: PLC0415
+
+    segment = shlex.quote(str(folder / "chats" / CHAT / "0000000000000001.jsonl"))
     command = "chatfold" if shutil.which("chatfold") else shlex.quote(sys.argv[0])
     yield "The chat is a file of JSON lines. Try:"
     yield printable(f"  jq -c '[.seq, .event.type, .run]' {segment}")
@@ -172,7 +120,15 @@ def entry_line(entry: "Entry") -> str:
 
 
 def _told_event(event: "Event") -> str:
-    from eventlog import Forked, MessageAdded, RunFinished, ToolCalled, ToolReturned  # noqa: PLC0415
+    from eventlog import (  # noqa: PLC0415
+        Forked,
+        MessageAdded,
+        ModelCalled,
+        Noted,
+        RunFinished,
+        ToolCalled,
+        ToolReturned,
+    )
 
     match event:
         case MessageAdded():
@@ -183,6 +139,10 @@ def _told_event(event: "Event") -> str:
             return f"{event.call} {'failed' if event.failed else 'returned'}: {_text_of(event.parts)}"
         case Forked():
             return f"forked from {event.parent} at seq {event.at}"
+        case ModelCalled():
+            return f"model called: {event.model}, request {event.request}"
+        case Noted():
+            return f"noted: {event.name}"
         case RunFinished():
             return f"run finished: {event.outcome}"
     return str(type(event).__struct_config__.tag).replace("_", " ")

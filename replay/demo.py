@@ -1,0 +1,48 @@
+"""The demo: one more run of an agent that really runs, with a model that follows a script, and a fork of its chat."""
+
+from pathlib import Path
+
+from agent import Agent, Answer, Asked, ScriptedModel, Store, tool
+from eventlog import Entry, Text
+from projections import executions, turn
+
+CHAT = "lexer-bug"
+_SOURCE = "def lines(text):\n    return [line.strip() for line in text.split()]\n"
+_TURNS = (
+    (
+        "Why does the lexer drop newlines?",
+        "split() without an argument splits at any blank: use split('\\n').",
+    ),
+    ("And with Windows line endings?", "split('\\n') leaves a '\\r' at each end: splitlines() handles both."),
+    ("Has that file changed since?", "No, it is as it was: splitlines() is still what you want."),
+)
+
+
+@tool(after_crash="again")
+def read_file(path: str) -> str:  # noqa: ARG001 (there is only one file in this world)
+    """What a file says."""
+    return _SOURCE
+
+
+async def record(folder: Path) -> dict[str, list[Entry]]:
+    """What was recorded: the entries of the chat, and those that only the fork has, each under a line about them."""
+    async with Store(folder) as store:
+        number = len((await store.chat(CHAT))[executions].started) + 1
+        question, answer = _TURNS[min(number, len(_TURNS)) - 1]
+        call = Asked(f"call-{number}", "read_file", {"path": "lexer.py"})
+        model = ScriptedModel(
+            [Answer(calls=(call,), stop="tool_calls"), Answer((Text(answer),), stop="stop")]
+        )
+        agent = Agent(store=store, model=model, tools=[read_file], name="demo")
+        await agent.run(CHAT, question, id=f"inbound-{number}")  # the id: delivered twice, it is one message
+
+        chat = await store.chat(CHAT)
+        asked = chat[turn].said
+        branch = await chat.fork(f"{CHAT}-what-if-{number}", at=asked)
+        await branch.assistant("A fork: here I answer without looking at the file.")
+        return {
+            f"{CHAT} (run {number} of this demo)": [entry async for entry in chat.entries()],
+            f"{branch.key}: everything up to seq {asked}, then its own way": [
+                entry async for entry in branch.entries(asked + 1)
+            ],
+        }
