@@ -161,7 +161,8 @@ class Agent:
     # --- answering ---------------------------------------------------------------------------------------
 
     async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
-        async with self._lanes.of(_lane(chat)):
+        # In this process whoever came first; among processes one at a time, so that a run without an end is a dead one.
+        async with self._lanes.of(_lane(chat)), chat.log.storage.alone(chat.key):
             await self._settle(chat)
             running = list((await chat.now())[executions].running)
             if running or chat[turn].called < seq:

@@ -1,5 +1,7 @@
 """A chat that arrives line by line, out of an export: in a folder that nobody sees until all of it is there."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from eventlog.blobs import write_blob
@@ -8,9 +10,27 @@ from eventlog.errors import CorruptLog
 from eventlog.events import Head
 from eventlog.exports import Blob, Unpacking
 from eventlog.folder import BIG_PAGE, Folder, Place
-from eventlog.layout import add_segment
+from eventlog.layout import add_segment, move_in, new_folder
 from eventlog.line import Marks, header, link_of, marks, sealed
 from eventlog.segment import Position, segment_name
+
+
+async def adopted(
+    disk: Disk, path: Path, chat: str, chunks: AsyncIterator[bytes], segment_bytes: int
+) -> bool:
+    """False if there is a chat already."""
+    with new_folder(disk, path, chat) as temporary:
+        arrival = Arrival(disk, temporary, chat, segment_bytes)
+        async for data in chunks:
+            await asyncio.to_thread(arrival.take, data)
+        await asyncio.to_thread(arrival.finish)
+        # Once begun, it is waited for: what is left of the folder must not be removed under it.
+        moving = asyncio.ensure_future(asyncio.to_thread(move_in, disk, temporary, path))
+        try:
+            return await asyncio.shield(moving)
+        except asyncio.CancelledError:
+            await asyncio.wait((moving,))
+            raise
 
 
 class Arrival:

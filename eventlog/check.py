@@ -18,7 +18,7 @@ from eventlog.disk import Disk, publish, read_at, read_file
 from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
 from eventlog.events import Head
 from eventlog.folder import Folder
-from eventlog.layout import ASIDE, LOCK_FILE, set_aside
+from eventlog.layout import ALONE_FILE, ASIDE, LOCK_FILE, set_aside
 from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, references, sealed, seq_of
 from eventlog.lock import locked
 from eventlog.names import KEY_FILE
@@ -30,7 +30,7 @@ from eventlog.tombstones import lost, tombstone
 from eventlog.witness import HEAD_FILE, read_witness
 from eventlog.writer import POISON_FILE
 
-_OURS = {BLOBS, CACHE, ASIDE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
+_OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
 
 _DAMAGED = "damaged-"
 

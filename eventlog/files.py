@@ -8,11 +8,11 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Self
 
-from eventlog.arrival import Arrival
+from eventlog.arrival import adopted
 from eventlog.clock import Clock, now
 from eventlog.disk import Disk
 from eventlog.errors import (
@@ -34,21 +34,20 @@ from eventlog.layout import (
     LISTING,
     chat_path,
     make_root,
-    move_in,
     move_out,
-    new_folder,
     read_key,
+    stamp,
     sweep,
 )
 from eventlog.line import ESCAPE, Draft, decode, decode_all, link_of
-from eventlog.lock import locked
+from eventlog.lock import alone, locked
 from eventlog.names import chat_key, is_hashed
 from eventlog.numbering import Append
 from eventlog.offsets import CACHE
 from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
-from eventlog.segment import PAGE, SEGMENT_BYTES, first_of
+from eventlog.segment import PAGE, SEGMENT_BYTES
 from eventlog.snapshots import keep_file, keep_snapshot, kept_file, snapshots
 from eventlog.storage import Durability
 from eventlog.watch import Watch
@@ -217,15 +216,8 @@ class FileStorage:
         for key in keys:
             path = chat_path(self._root, key)
             with suppress(FileNotFoundError, NotADirectoryError):
-                found.append((key, self._stamp(path)))
+                found.append((key, stamp(self._disk, path)))
         return found
-
-    def _stamp(self, path: Path) -> str:
-        """An append changes the newest segment; a new one, or one written anew, is another file."""
-        names = sorted(name for name in self._disk.names(path) if first_of(name) is not None)
-        files = [self._disk.stat(path / name) for name in names]
-        newest = f"{files[-1].st_size}-{files[-1].st_mtime_ns}" if files else ""
-        return f"{self._disk.stat(path).st_ino}-{'-'.join(str(file.st_ino) for file in files)}-{newest}"
 
     async def keep_listing(self, data: bytes) -> None:
         if not self._read_only:
@@ -319,23 +311,10 @@ class FileStorage:
 
     async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         path = self._writable(chat).path
-        taken = ChatExists("there is a chat of this key already", chat=chat, path=path)
-        if await self.head(chat) != Head():
-            raise taken
-        with new_folder(self._disk, path, chat) as temporary:
-            arrival = Arrival(self._disk, temporary, chat, self._segment_bytes)
-            async for data in chunks:
-                await asyncio.to_thread(arrival.take, data)
-            await asyncio.to_thread(arrival.finish)
-            # Once begun, it is waited for: what is left of the folder must not be removed under it.
-            moving = asyncio.ensure_future(asyncio.to_thread(move_in, self._disk, temporary, path))
-            try:
-                moved = await asyncio.shield(moving)
-            except asyncio.CancelledError:
-                await asyncio.wait((moving,))
-                raise
-            if not moved:
-                raise taken
+        if await self.head(chat) != Head() or not await adopted(
+            self._disk, path, chat, chunks, self._segment_bytes
+        ):
+            raise ChatExists("there is a chat of this key already", chat=chat, path=path)
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         self._writable(chat)
@@ -370,6 +349,9 @@ class FileStorage:
         folder = Folder(chat_path(self._root, chat), chat, self._disk)
         self._prepare()
         return folder
+
+    def alone(self, chat: str) -> AbstractAsyncContextManager[None]:
+        return alone(self._writable(chat))
 
     # --- the storage itself ------------------------------------------------------------------------------
 

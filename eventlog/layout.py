@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
+from xxhash import xxh3_64_hexdigest
 
 from eventlog.blobs import BLOBS
 from eventlog.disk import Disk, is_unpublished, publish, read_file, remove_tree
@@ -22,13 +23,14 @@ from eventlog.events import Head
 from eventlog.lookups import LOOKUPS
 from eventlog.names import KEY_FILE, folder_name, is_hashed
 from eventlog.offsets import CACHE
-from eventlog.segment import Position, segment_name
+from eventlog.segment import Position, first_of, segment_name
 from eventlog.values import escape_text, unescape
 from eventlog.witness import HEAD_FILE, witness_bytes
 
 CHATS = "chats"
 TRASH = "trash"
 LOCK_FILE = "lock"
+ALONE_FILE = "alone"  # locked by whoever is the one to do something about the chat
 ASIDE = "aside"
 NOTE = "redacting-"  # what is to be erased, in the root; see ``redaction``
 LISTING = "listing"  # in the root's cache
@@ -172,3 +174,11 @@ def set_aside(disk: Disk, folder: Path, name: str, data: bytes) -> Path:
     path = folder / ASIDE / f"{name}-{os.urandom(4).hex()}"
     publish(disk, path, data)
     return path
+
+
+def stamp(disk: Disk, folder: Path) -> str:
+    """Another one whenever the chat's log is: an append changes the newest segment, all else makes a new file."""
+    names = sorted(name for name in disk.names(folder) if first_of(name) is not None)
+    files = [disk.stat(folder / name) for name in names]
+    files_are = [(file.st_ino, file.st_size, file.st_mtime_ns) for file in files]
+    return xxh3_64_hexdigest(repr((disk.stat(folder).st_ino, files_are)))

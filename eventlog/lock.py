@@ -4,16 +4,17 @@
 that died: there are no leases, times or pids to be wrong.
 """
 
+import asyncio
 import errno
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from eventlog.disk import Disk
 from eventlog.errors import NoSuchChat
 from eventlog.folder import Folder
-from eventlog.layout import LOCK_FILE
+from eventlog.layout import ALONE_FILE, LOCK_FILE
 
 
 class Missing(Exception):
@@ -89,3 +90,20 @@ def locked(folder: Folder) -> Iterator[None]:
         raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
     finally:
         lock.close()
+
+
+@asynccontextmanager
+async def alone(folder: Folder) -> AsyncIterator[None]:
+    """Nobody else is in here, of those who asked for this. Another lock: appends do not wait for it."""
+    try:
+        fd = folder.disk.open_update(folder.path / ALONE_FILE)
+    except FileNotFoundError:
+        raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
+    try:
+        pause = 0.02
+        while not folder.disk.try_lock(fd):  # asked again and again: waiting would take a thread for each
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.25)
+        yield
+    finally:
+        folder.disk.close(fd)

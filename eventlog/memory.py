@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Self
 
 from eventlog.clock import Clock, now
@@ -33,6 +34,7 @@ class _Chat:
         self.index = SearchIndex(None)
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
         self.erasures = 0
+        self.alone = asyncio.Lock()
 
     @property
     def head(self) -> Head:
@@ -250,6 +252,11 @@ class MemoryStorage:
 
     async def borders(self, chat: str) -> Sequence[int]:
         return range(_BORDER, (await self.head(chat)).seq + 1, _BORDER)
+
+    @asynccontextmanager
+    async def alone(self, chat: str) -> AsyncIterator[None]:
+        async with self._known(chat).alone:
+            yield
 
     async def flush(self) -> None:
         pass

@@ -6,6 +6,7 @@ machine fits the same methods: ``append`` is one statement with the expected hea
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeAlias
 
 from eventlog.events import Entry, Head
@@ -75,6 +76,10 @@ class Storage(Protocol):
 
     async def borders(self, chat: str) -> Sequence[int]:
         """The seqs, in order, at which what is kept stays. Between them there is what is read in one go."""
+
+    def alone(self, chat: str) -> AbstractAsyncContextManager[None]:
+        """Inside, nobody else who asked for it is, in any process; whoever dies inside has left it. For what is done about a
+        chat that exists, one at a time; appending needs nothing of the kind."""
 
     async def flush(self) -> None:
         """A barrier: everything appended before is durable."""
