@@ -181,4 +181,4 @@ def stamp(disk: Disk, folder: Path) -> str:
     names = sorted(name for name in disk.names(folder) if first_of(name) is not None)
     files = [disk.stat(folder / name) for name in names]
     files_are = [(file.st_ino, file.st_size, file.st_mtime_ns) for file in files]
-    return xxh3_64_hexdigest(repr((disk.stat(folder).st_ino, files_are)))
+    return xxh3_64_hexdigest(repr((disk.stat(folder).st_ino, files_are)).encode())
