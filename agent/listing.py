@@ -14,21 +14,23 @@ import msgspec
 from agent.opening import open_view
 from eventlog import ChatfoldError, Head, Log, Redacted
 from eventlog.values import escape_text, unescape
-from projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, start
+from projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, start, turn
 from projections.listing import Fork
 from projections.snapshots import dump, load
 
-_SHOWN: tuple[Projection[Any], ...] = (outline, lineage)
+_SHOWN: tuple[Projection[Any], ...] = (outline, lineage, turn)
 _NEAR = 256  # new entries; if there are more, a snapshot is nearer
 _FEW = 32  # one chat in so many may change before what is remembered is kept again
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A chat as a list shows it. ``parent``: what it was forked from. ``error``: why it cannot be read."""
+    """A chat as a list shows it. ``parent``: what it was forked from. ``is_open``: there is something to be answered, or gone on
+    with. ``error``: why it cannot be read."""
 
     key: str
     outline: Outline = Outline()
     parent: Fork | None = None
+    is_open: bool = False
     error: Exception | None = None
 
 
@@ -64,7 +66,7 @@ class Listing:
                 yield Listed(key, error=error)
             else:
                 if view.seq:
-                    yield Listed(key, view[outline], view[lineage].parent)
+                    yield Listed(key, view[outline], view[lineage].parent, view[turn].is_open)
         if self._changes > len(rows) // _FEW:
             await self.keep()
 

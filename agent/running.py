@@ -18,6 +18,7 @@ import msgspec
 
 from agent.chat import Chat
 from agent.compaction import Policy, Summarise
+from agent.errors import SummaryFailed
 from agent.execution import Execution, Send, enter
 from agent.models import Answer, Model, ModelFailed, Offered, Piece, Request, fingerprint
 from agent.overflow import is_too_long
@@ -70,7 +71,7 @@ class Run:
         self.setup = setup
         self.chat = chat
         self.run = run
-        self._on_step = on_step
+        self._on_step = list(on_step)
         self._execution: Execution | None = None
         self._context = ""  # the one in which the model was told of the moment
         self._said = ""  # what callbacks were told last
@@ -137,7 +138,7 @@ class Run:
         """The model's answer, recorded. A prompt that is too long is compacted, what may pass is tried again."""
         waited = tightened = 0
         while True:
-            await self.chat.compact_if_due(self.setup.policy, summarise=self.setup.summarise)
+            await self._make_room()
             payload = await self._called()
             try:
                 answer = await self._streamed(payload)
@@ -160,6 +161,13 @@ class Run:
             else:
                 if answer is not None:
                     return answer
+
+    async def _make_room(self) -> None:
+        """If a summary fails, the prompt is what it was: then the provider may say that it is too long."""
+        try:
+            await self.chat.compact_if_due(self.setup.policy, summarise=self.setup.summarise)
+        except SummaryFailed as error:
+            await self.record(Noted("compaction_failed", error.args[0]))
 
     async def _called(self) -> dict[str, Any]:
         """What is sent, and that it is."""
@@ -260,11 +268,12 @@ class Run:
         await self._tell(tool_step(call, outcome, self.run))
 
     async def _tell(self, step: Step) -> None:
-        """A callback that fails is told of in the log, and the run goes on."""
-        for callback in self._on_step:
+        """A callback that fails is told of in the log, and nothing any more; the run goes on."""
+        for callback in list(self._on_step):
             try:
                 waiting = callback(step)
                 if waiting is not None:
                     await waiting
             except Exception as error:  # noqa: BLE001 (the callback's, whatever it is)
+                self._on_step.remove(callback)
                 await self.record(Noted("callback_failed", f"{type(error).__name__}: {error}"))

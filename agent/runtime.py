@@ -83,7 +83,8 @@ class Agent:
         self._lanes = Lanes(side_by_side)
         self._runs: dict[tuple[int, str], Run] = {}  # by the chat
         self._stores: dict[Path, Store] = {}  # of conversations that were given as paths
-        self._later: set[asyncio.Task[Result | None]] = set()
+        self._later: set[asyncio.Future[Result | None]] = set()
+        self._failed: list[Exception] = []  # by what was done in the background
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,25 +128,32 @@ class Agent:
     async def resume(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result | None:
         """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
         chat = await self._chat(chat)
-        return await self._answer(chat, chat[turn].said, on_step) if _is_pending(chat) else None
+        return await self._answer(chat, chat[turn].said, on_step) if chat[turn].is_open else None
 
     async def resume_all(self) -> list[str]:
         """The same in the background for all chats that need it; says which."""
-        keys = [listed.key async for listed in self.store.chats() if listed.error is None]
-        pending = [key for key in keys if _is_pending(await self.store.chat(key))]
-        for key in pending:
+        keys = [listed.key async for listed in self.store.chats() if listed.is_open]
+        for key in keys:
             self._in_background(self.resume(key))
-        return pending
+        return keys
 
     async def idle(self) -> None:
-        """Returns when everything that was accepted is answered."""
+        """Returns when everything that was accepted is answered; raises what went wrong in the background, if anything did."""
         while self._later:
             await asyncio.wait(self._later)
+        if self._failed:
+            failed, self._failed = self._failed, []
+            raise ExceptionGroup("in the background", failed)
 
     def _in_background(self, work: Awaitable[Result | None]) -> None:
         task = asyncio.ensure_future(work)
         self._later.add(task)
-        task.add_done_callback(self._later.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Future[Result | None]) -> None:
+        self._later.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._failed.append(error)
 
     async def _record(
         self, chat: Chat, content: Sequence[Content], id: str | None, meta: Mapping[str, Json] | None
@@ -249,7 +257,3 @@ class Agent:
 
 def _lane(chat: Chat) -> tuple[int, str]:
     return id(chat.log), chat.key
-
-
-def _is_pending(chat: Chat) -> bool:
-    return bool(chat[executions].running) or chat[turn].is_waiting

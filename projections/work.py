@@ -35,20 +35,30 @@ _RUNNING = 64
 class Turn(msgspec.Struct, frozen=True):
     said: int = 0  # the newest message of the user
     called: int = 0  # when a model was last asked
+    run: str = ""  # the one that has not ended
 
     @property
     def is_waiting(self) -> bool:
         """Is there a message that no model has seen?"""
         return self.said > self.called
 
+    @property
+    def is_open(self) -> bool:
+        """Is there anything to be done, or gone on with?"""
+        return self.is_waiting or bool(self.run)
 
-@projection(Turn, version=1, on=(MessageAdded, ModelCalled))
+
+@projection(Turn, version=1, on=(MessageAdded, ModelCalled, RunStarted, RunFinished))
 def turn(state: Turn, entry: Entry) -> Turn:
     match entry.event:
         case ModelCalled():
-            return Turn(state.said, entry.seq)
+            return Turn(state.said, entry.seq, state.run)
         case MessageAdded(role="user", origin="exec"):
-            return Turn(entry.seq, state.called)
+            return Turn(entry.seq, state.called, state.run)
+        case RunStarted():
+            return Turn(state.said, state.called, entry.run or "")
+        case RunFinished() if entry.run == state.run:
+            return Turn(state.said, state.called)
     return state
 
 

@@ -18,6 +18,10 @@ from projections.prompt import Message
 from projections.text import text_of
 
 
+PATIENCE = 30.0
+"""Seconds after which something that should have happened never will: only a test that fails waits for so long."""
+
+
 class Question(msgspec.Struct):
     """What a model was asked; it waits until it is told what to say."""
 
@@ -43,7 +47,8 @@ class Paused(ScriptedModel):
         self.most_in_one = 0
 
     async def asked(self) -> Question:
-        return await self._questions.get()
+        async with asyncio.timeout(PATIENCE):
+            return await self._questions.get()
 
     @property
     def is_asked(self) -> bool:
@@ -160,15 +165,17 @@ async def said(chat: Chat, role: str = "user") -> list[str]:
 
 async def until(store: Store, key: str, *kinds: type, times: int = 1) -> Entry:
     """Waits until there are so many entries of these kinds in the log; gives the last of them."""
-    async for entry in store.log.follow(key):
-        times -= isinstance(entry.event, kinds)
-        if not times:
-            return entry
+    async with asyncio.timeout(PATIENCE):
+        async for entry in store.log.follow(key):
+            times -= isinstance(entry.event, kinds)
+            if not times:
+                return entry
     raise AssertionError("a log that is followed does not end")
 
 
 async def until_said(store: Store, key: str, text: str) -> Entry:
-    async for entry in store.log.follow(key):
-        if isinstance(entry.event, MessageAdded) and text_of(entry.event.parts) == text:
-            return entry
+    async with asyncio.timeout(PATIENCE):
+        async for entry in store.log.follow(key):
+            if isinstance(entry.event, MessageAdded) and text_of(entry.event.parts) == text:
+                return entry
     raise AssertionError("a log that is followed does not end")

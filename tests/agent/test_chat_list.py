@@ -39,14 +39,14 @@ from eventlog import (
 )
 from eventlog.line import seal_up
 from eventlog.segment import segment_name
-from projections import Outline, Projection, fold, lineage, outline, start
+from projections import Outline, Projection, fold, lineage, outline, start, turn
 from projections.snapshots import dump
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 KEYS = ("a", "B/ü", "too long for a folder " * 10)
 keys = st.sampled_from(KEYS)
 seqs = st.integers(0, 12)
-SHOWN: tuple[Projection[Any], ...] = (outline, lineage)
+SHOWN: tuple[Projection[Any], ...] = (outline, lineage, turn)
 
 
 async def listed(store: Store) -> list[Listed]:
@@ -58,7 +58,7 @@ async def as_opened(log: Log) -> list[Listed]:
     found = []
     for key in sorted([key async for key in log.chats()]):
         view = fold(start(SHOWN), [entry async for entry in log.read(key)])
-        found.append(Listed(key, view[outline], view[lineage].parent))
+        found.append(Listed(key, view[outline], view[lineage].parent, view[turn].is_open))
     return found
 
 

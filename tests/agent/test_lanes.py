@@ -1,0 +1,368 @@
+"""Whose turn it is: one run at a time in a chat, chats side by side, and a message is answered whenever it arrives."""
+
+import asyncio
+import gc
+from collections.abc import Iterable
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acting import Meddled, Paused, are_proved, is_whole, key_of, said, until, until_said, users, words
+from chats import a_store, files  # noqa: F401
+from runs import agent, events, step
+
+from agent import Agent, Chat, Result, Store, execution, runtime
+from agent.execution import Execution
+from agent.models import Answer
+from agent.running import Run
+from agent.tools import tool
+from eventlog import ModelCalled, ModelReturned, RunFinished, RunStarted, ToolCalled, ToolReturned
+from projections import turn
+
+
+@tool
+async def look() -> str:
+    """Looks."""
+    return "seen"
+
+
+def looked_then_answered(payload: dict[str, Any]) -> Answer | str:
+    """Looks once, then says to what it answers."""
+    has_looked = any(message["results"] for message in payload["messages"])
+    return f"answer to {', '.join(users(payload))}" if has_looked else step(("look", {}))
+
+
+async def outcomes(chat: Chat) -> list[str]:
+    return [event.outcome for event in await events(chat, RunFinished)]
+
+
+def is_empty(made: Agent) -> bool:
+    return not (made._runs or made._later or made._lanes._locks or made._lanes._waiting)
+
+
+# --- one at a time, side by side -------------------------------------------------------------------------
+
+
+async def test_a_chat_never_has_two_questions_with_the_model_however_many_messages_come(store: Store) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, tools=[look])
+    running = asyncio.gather(*(made.run(key, f"{n}") for n in range(8) for key in ("a", "b")))
+    while not running.done():
+        waiting = asyncio.create_task(model.asked())
+        await asyncio.wait((waiting, running), return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            answer = looked_then_answered(waiting.result().payload)
+            waiting.result().answer(answer)
+        waiting.cancel()
+    assert model.most_in_one == 1
+    assert model.most == 2
+    for key in ("a", "b"):
+        assert sorted(await said(await store.chat(key))) == [f"{n}" for n in range(8)]
+        assert not (await store.chat(key))[turn].is_waiting
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+async def test_as_many_chats_as_allowed_are_answered_at_once_and_no_more(store: Store, limit: int) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, side_by_side=limit)
+    keys = [f"chat {number}" for number in range(12)]
+    for key in keys:
+        await made.accept(key, "hello")
+    open_questions = [await model.asked() for _ in range(limit)]
+    answered = []
+    while open_questions:
+        question = open_questions.pop(0)
+        answered.append(key_of(question.payload))
+        question.answer("hello")
+        if len(answered) + len(open_questions) < len(keys):
+            open_questions.append(await model.asked())
+    await made.idle()
+    assert model.most == limit
+    assert answered == keys  # first come, first served
+    assert is_empty(made)
+
+
+async def test_a_chat_that_never_stops_talking_does_not_keep_others_waiting(store: Store) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, side_by_side=1)
+    await made.accept("busy", "0")
+    question = await model.asked()
+    await made.accept("quiet", "when is it my turn?")
+    turns = 0
+    while key_of(question.payload) == "busy" and turns < 10:
+        turns += 1
+        await made.accept("busy", f"{turns}")
+        question.answer("yes, yes")
+        question = await model.asked()
+    question.answer("now")
+    if turns == 10:
+        (await model.asked()).answer("at last")
+    (await model.asked()).answer("the rest")
+    await made.idle()
+    assert turns <= 2
+
+
+async def test_many_waiting_messages_of_one_chat_take_one_turn_not_many(store: Store) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, side_by_side=1)
+    await made.accept("first", "hold the place")
+    question = await model.asked()
+    for number in range(20):
+        await made.accept("busy", f"{number}")
+    await made.accept("quiet", "hello")
+    asked = []
+    while True:
+        question.answer("ok")
+        if len(asked) == 2:
+            break
+        question = await model.asked()
+        asked.append(key_of(question.payload))
+    await made.idle()
+    assert asked == ["busy", "quiet"]
+    assert len(users(model.payloads[1])) == 20
+
+
+# --- a message arrives -----------------------------------------------------------------------------------
+
+
+async def meddled(at: int, *, steps: int = 30) -> tuple[int, Chat, list[Result], Any]:
+    """A run during which another message arrives right before its append number ``at``; how many there were."""
+    storage = Meddled()
+    store = Store(storage)
+    made, model = agent(store, repeat(looked_then_answered), [look], steps=steps)
+    later: list[asyncio.Task[Result]] = []
+
+    async def arrive() -> None:
+        later.append(asyncio.create_task(made.run("chat", "and this?")))
+        await until_said(store, "chat", "and this?")
+
+    storage.before(at, arrive)
+    results = [await made.run("chat", "this?")]
+    count = storage.appended
+    results += await asyncio.gather(*later)
+    assert is_empty(made)
+    return count, await store.chat("chat"), results, model
+
+
+async def test_a_message_is_seen_from_the_next_step_on_and_answered_wherever_in_a_run_it_arrives() -> None:
+    count, chat, _, _ = await meddled(0)
+    assert await outcomes(chat) == ["done"]
+    assert count > 6
+    for at in range(2, count + 1):
+        _, chat, results, model = await meddled(at)
+        assert await said(chat) == ["this?", "and this?"], at
+        entries = [entry async for entry in chat.entries()]
+        arrived = (await until_said(Store(chat.log.storage), "chat", "and this?")).seq
+        asked = [entry.seq for entry in entries if isinstance(entry.event, ModelCalled)]
+        for seq, payload in zip(asked, model.payloads, strict=True):
+            assert ("and this?" in users(payload)) == (arrived < seq), at
+            assert is_whole(payload), at
+        assert "answer to this?, and this?" in await said(chat, "assistant"), at
+        assert not chat[turn].is_waiting, at
+        assert set(await outcomes(chat)) == {"done"}, at
+        assert await are_proved(chat, model), at
+
+
+async def test_the_result_is_that_of_the_run_that_answered_the_message_wherever_it_arrives() -> None:
+    count, _, _, _ = await meddled(0)
+    for at in range(2, count + 1):
+        _, chat, [_, result], _ = await meddled(at)
+        assert (at, result.text, result.outcome) == (at, "answer to this?, and this?", "done")
+
+
+async def test_a_message_that_finds_the_run_at_its_limit_is_answered_by_the_next_one() -> None:
+    count, _, _, _ = await meddled(0, steps=2)
+    for at in range(2, count + 1):
+        _, chat, [_, result], _ = await meddled(at, steps=2)
+        assert (at, result.text) == (at, "answer to this?, and this?")
+        assert not chat[turn].is_waiting
+
+
+async def test_a_message_that_arrives_while_a_tool_runs_is_an_event_at_once_and_comes_after_the_tool_block(
+    store: Store,
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        begun.set()
+        await go_on.wait()
+        return "waited"
+
+    script = [step(("wait", {})), step(("look", {}), ids=["x"]), step(("look", {}), ids=["y"]), "both"]
+    made, model = agent(store, script, [wait, look])
+    await made.accept("chat", "this?")
+    await begun.wait()
+    entry = await made.accept("chat", "and this?")
+    chat = await store.chat("chat")
+    assert chat.seq == entry.seq
+    assert await events(chat, ToolReturned) == []
+    go_on.set()
+    await made.idle()
+    for payload in model.payloads[1:]:
+        assert users(payload) == ["this?", "and this?"]
+        roles = [m["role"] for m in payload["messages"] if m["kind"] == "said"]
+        assert roles[:4] == ["user", "assistant", "tool", "user"]
+    assert await outcomes(chat) == ["done"]
+    assert len(model.payloads) == 4
+
+
+async def test_a_message_that_arrives_while_the_model_answers_comes_after_its_answer_and_is_answered(
+    store: Store,
+) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store)
+    await made.accept("chat", "this?")
+    first = await model.asked()
+    await made.accept("chat", "and this?")
+    first.answer("This.")
+    second = await model.asked()
+    assert words(second.payload) == [("user", "this?"), ("assistant", "This."), ("user", "and this?")]
+    second.answer("And this.")
+    await made.idle()
+    assert len(model.payloads) == 2
+
+
+async def test_a_message_from_another_process_is_answered_by_the_run_that_it_meets(store: Store) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store)
+    run = asyncio.create_task(made.run("chat", "this?"))
+    question = await model.asked()
+    await (await store.chat("chat")).user("said elsewhere")
+    question.answer("This.")
+    (await model.asked()).answer("Elsewhere.")
+    assert (await run).text == "Elsewhere."
+
+
+async def test_who_is_cancelled_takes_nobody_elses_answer_along(store: Store) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, tools=[look])
+    first = asyncio.create_task(made.run("chat", "this?"))
+    question = await model.asked()
+    second = asyncio.create_task(made.run("chat", "and this?"))
+    await until_said(store, "chat", "and this?")
+    question.answer(step(("look", {})))
+    question = await model.asked()
+    assert users(question.payload) == ["this?", "and this?"]
+    first.cancel()
+    await asyncio.wait((first,))
+    waiting = asyncio.create_task(model.asked())
+    await asyncio.wait((waiting, second), return_when=asyncio.FIRST_COMPLETED)
+    assert waiting.done(), second.result()
+    waiting.result().answer("Both.")
+    assert (await second).text == "Both."
+
+
+# --- bursts, interruptions -------------------------------------------------------------------------------
+
+
+class Time:
+    """Stands for ``asyncio`` in the runtime: it is later when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.sleeping: asyncio.Queue[asyncio.Event] = asyncio.Queue()
+        monkeypatch.setattr(runtime, "asyncio", self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    def get_running_loop(self) -> "Time":
+        return self
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        end, wake = self.now + seconds, asyncio.Event()
+        self.sleeping.put_nowait(wake)
+        await wake.wait()
+        self.now = max(self.now, end)
+
+
+async def test_a_burst_is_answered_as_one_when_nothing_more_comes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, model = Time(monkeypatch), Paused()
+    made = Agent(model=model, store=store, debounce=0.6, at_most=100)
+    for number in range(4):
+        await made.accept("chat", f"{number}")
+        (await time.sleeping.get()).set()
+    assert not model.is_asked
+    (await time.sleeping.get()).set()
+    question = await model.asked()
+    assert users(question.payload) == ["0", "1", "2", "3"]
+    question.answer("all of it")
+    await made.idle()
+    assert len(model.payloads) == 1
+    assert len(await said(await store.chat("chat"))) == 4  # each is its own event
+
+
+async def test_a_burst_that_does_not_end_is_answered_all_the_same(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, model = Time(monkeypatch), Paused()
+    made = Agent(model=model, store=store, debounce=0.6, at_most=2.0)
+    sent = 0
+    while not model.is_asked and sent < 20:
+        await made.accept("chat", f"{sent}")
+        sent += 1
+        waiting = asyncio.create_task(time.sleeping.get())
+        asked = asyncio.create_task(until(store, "chat", ModelCalled))
+        await asyncio.wait((waiting, asked), return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            waiting.result().set()
+        else:
+            break
+    assert 3 <= sent <= 5
+    (await model.asked()).answer("enough")
+    while made._later:
+        await asyncio.wait((*made._later, asyncio.create_task(asyncio.sleep(0))), return_when="FIRST_COMPLETED")
+        if model.is_asked:
+            (await model.asked()).answer("the rest")
+        while not time.sleeping.empty():
+            time.sleeping.get_nowait().set()
+
+
+@pytest.mark.parametrize("cancel", [True, False])
+async def test_new_input_makes_the_model_start_anew_if_that_is_wanted(store: Store, cancel: bool) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, cancel_on_new_input=cancel)
+    await made.accept("chat", "this?")
+    first = await model.asked()
+    await made.accept("chat", "no, that!")
+    if not cancel:
+        first.answer("This.")
+    second = await model.asked()
+    assert first.was_given_up == cancel
+    assert users(second.payload) == ["this?", "no, that!"]
+    second.answer("That.")
+    await made.idle()
+    chat = await store.chat("chat")
+    assert await said(chat, "assistant") == (["That."] if cancel else ["This.", "That."])
+    assert [event.error for event in await events(chat, ModelReturned)] == (["cancelled", ""] if cancel else ["", ""])
+    assert await outcomes(chat) == ["done"]
+    assert await are_proved(chat, model)
+
+
+async def test_a_tool_that_runs_is_not_given_up_for_new_input(store: Store) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        begun.set()
+        await go_on.wait()
+        return "waited"
+
+    made, model = agent(store, [step(("wait", {})), "both"], [wait], cancel_on_new_input=True)
+    await made.accept("chat", "this?")
+    await begun.wait()
+    await made.accept("chat", "and this?")
+    go_on.set()
+    await made.idle()
+    assert [event.failed for event in await events(await store.chat("chat"), ToolReturned)] == [False]
+    assert users(model.payloads[1]) == ["this?", "and this?"]
+    assert len(model.payloads) == 2
