@@ -16,6 +16,9 @@ from agent.chat import Chat
 from eventlog import Json, SkillActivated
 from eventlog.names import folder_name
 from projections import skills
+from projections.text import one_line
+
+_LINE = 1000
 
 
 async def system_text(
@@ -26,7 +29,11 @@ async def system_text(
 
 
 def _runtime(key: str, about: Mapping[str, Json]) -> str:
-    return "\n".join([f"chatKey: {key}", *(f"{name}: {value}" for name, value in about.items())])
+    """A line each: names come from users, and one of several lines could look like an instruction."""
+    told = {"chatKey": key, **about}
+    return "\n".join(
+        f"{one_line(name, _LINE)}: {one_line(str(value), _LINE)}" for name, value in told.items()
+    )
 
 
 async def _files(key: str, folder: Path | None) -> list[str]:
@@ -41,7 +48,7 @@ async def _files(key: str, folder: Path | None) -> list[str]:
         folder / "chat" / folder_name(key) / "memory" / "Primary.md",
     ):
         try:
-            async with aiofiles.open(path, encoding="utf-8", errors="replace") as file:
+            async with aiofiles.open(path, encoding="utf-8-sig", errors="replace") as file:
                 found.append(await file.read())
         except OSError:  # not there, or not for us: each of them is optional
             continue

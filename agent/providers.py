@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from agent.models import ModelFailed, Offered
-from eventlog import InvalidEvent, Json, ToolCalled
-from eventlog.values import check
+from eventlog import Json
+from projections.reading import arguments_of
 from projections.text import clipped
 from projections.wire import clean, plain, tool_name
 
@@ -104,14 +104,7 @@ def real_names(offered: Iterable[Mapping[str, Any]], schema: str) -> dict[str, s
 
 def decoded(written: str) -> Json:
     """A call's arguments."""
-    if not written.strip():  # what some servers write for none
-        return {}
-    try:
-        args = msgspec.json.decode(written)
-        check(ToolCalled("", "", args), [])
-    except (msgspec.DecodeError, InvalidEvent, RecursionError, ValueError):
-        return written
-    return args
+    return arguments_of(written) if written.strip() else {}
 
 
 def unused(id: str, taken: set[str]) -> str:

@@ -20,15 +20,14 @@ the type of an image by its ending; without one it is taken for a PNG.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from eventlog import Event, File, InvalidEvent, Json, MessageAdded, Role, Text, ToolCalled, ToolReturned
-from eventlog.values import check
+from eventlog import Event, File, MessageAdded, Role, Text, ToolCalled, ToolReturned
 from projections.reading import (
     Given,
     Read,
     Said,
+    arguments_of,
     content,
     decoded,
     each,
@@ -104,7 +103,7 @@ def _result(call: str, message: Given, id_field: str) -> list[Event]:
 def _call(call: Given) -> ToolCalled:
     match call.get("type"):
         case "function" | None:
-            name, args = string(call, "function", "name"), _arguments(string(call, "function", "arguments"))
+            name, args = string(call, "function", "name"), arguments_of(string(call, "function", "arguments"))
             more = rest(call, "id", "type", function=("name", "arguments"))
         case "custom":
             name, args = string(call, "custom", "name"), string(call, "custom", "input")
@@ -116,7 +115,7 @@ def _call(call: Given) -> ToolCalled:
 
 def _function_call(message: Given, functions: list[str]) -> ToolCalled:
     name = string(message, "function_call", "name")
-    args = _arguments(string(message, "function_call", "arguments"))
+    args = arguments_of(string(message, "function_call", "arguments"))
     functions.append(name)
     more = rest(message["function_call"], "name", "arguments")
     return ToolCalled(_function_id(name, functions), name, args, meta_of("openai", call=more))
@@ -126,17 +125,6 @@ def _function_id(name: str, functions: list[str]) -> str:
     """That of the last call of this function; if there was none, its name has to do."""
     numbers = range(len(functions), 0, -1)
     return next((f"function_{number}" for number in numbers if functions[number - 1] == name), name)
-
-
-def _arguments(written: str) -> Json:
-    if not written.strip():  # what some servers write for none
-        return None
-    try:
-        args = msgspec.json.decode(written)
-        check(ToolCalled("", "", args), [])
-    except (msgspec.DecodeError, InvalidEvent, RecursionError, ValueError):
-        return written
-    return args
 
 
 # --- parts -----------------------------------------------------------------------------------------------

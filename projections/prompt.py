@@ -194,9 +194,9 @@ class _Block:
 
     def inject(self, message: Message) -> None:
         """Before the question that is being answered; if none is, like any other."""
-        answered = self.lead is not None and not self.calls
-        for some in (self.arrived, self.held, self.done):
-            at = None if answered else _question(some)
+        answered = self.lead is not None and not self.calls  # all but what came since
+        for some in (self.arrived, self.held, [] if answered else self.done):
+            at = _question(some)
             if at is not None:
                 some.insert(at, message)
                 return

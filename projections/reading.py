@@ -8,9 +8,11 @@ import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from eventlog import Data, Event, File, Json, MessageAdded, Part, Text, ToolCalled, ToolReturned
+from eventlog import Data, Event, File, InvalidEvent, Json, MessageAdded, Part, Text, ToolCalled, ToolReturned
+from eventlog.values import check
 
 _IMAGES = {"jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 
@@ -160,3 +162,15 @@ def stepped(turns: Iterable[list[Event]]) -> list[Event]:
 def _goes_on(events: list[Event], waiting: bool) -> bool:
     last = events[-1] if events else None
     return isinstance(last, MessageAdded) and (waiting or last.role == "assistant")
+
+
+def arguments_of(written: str) -> Json:
+    """Of a call, as they are written; if that is not JSON that a log can hold, they stay the string that they are."""
+    if not written.strip():  # what some servers write for none
+        return None
+    try:
+        args = msgspec.json.decode(written)
+        check(ToolCalled("", "", args), [])
+    except (msgspec.DecodeError, InvalidEvent, RecursionError, ValueError):
+        return written
+    return args
