@@ -10,7 +10,16 @@ from contextvars import ContextVar
 from typing import Literal, TypeAlias
 
 from agent.chat import Chat
-from eventlog import ChatfoldError, Entry, Injected, Part, Role
+from eventlog import (
+    ChatfoldError,
+    ContextCleared,
+    ContextOpened,
+    ContextSwitched,
+    Entry,
+    Injected,
+    Part,
+    Role,
+)
 
 MOST_INJECTED = 120
 """In one run, unless the agent says otherwise."""
@@ -39,13 +48,16 @@ class Execution:
         self.run = run
         self.send = send
         self._most = most
-        self._known = {
-            entry.event.fingerprint
-            for entry in so_far
-            if isinstance(entry.event, Injected) and entry.run == run
-        }
-        self._count = len(self._known)
+        self._known: set[str] = set()
+        self._count = 0
         self._one_at_a_time = asyncio.Lock()
+        for entry in so_far:
+            match entry.event:
+                case Injected(fingerprint=fingerprint) if entry.run == run:
+                    self._known.add(fingerprint)
+                    self._count += 1
+                case ContextOpened() | ContextSwitched() | ContextCleared():
+                    self.begin_anew()
 
     async def inject_once(
         self, text: str, *, fingerprint: str, role: Role = "assistant", source: str = ""

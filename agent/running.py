@@ -21,6 +21,7 @@ from agent.compaction import Policy, Summarise
 from agent.errors import SummaryFailed
 from agent.execution import Execution, Send, enter
 from agent.models import Answer, Model, ModelFailed, Offered, Piece, Request, fingerprint
+from agent.moment import Moment
 from agent.overflow import is_too_long
 from agent.says import Called
 from agent.steps import Step, answer_step, tool_step
@@ -100,6 +101,8 @@ class Run:
 
     async def _finish(self, outcome: Any, error: str) -> None:
         """Calls that will not be answered any more are said to be; then the end."""
+        if outcome == "cancelled":  # a result that was being recorded is recorded all the same: wait for it
+            await self.chat.log.flush()
         open_calls = [
             ToolReturned(call.call, (Text(f"{outcome}: {INTERRUPTED}"),), failed=True)
             for call in await self.chat.open_calls()
@@ -112,8 +115,11 @@ class Run:
         self._execution = Execution(
             self.chat, self.run, send=self.setup.send, most=self.setup.most_injected, so_far=so_far
         )
-        done = sum(isinstance(entry.event, ModelReturned) for entry in so_far if entry.run == self.run)
+        own = [entry.event for entry in so_far if entry.run == self.run]
+        done = sum(isinstance(event, ModelReturned) and not event.error for event in own)
         await self._recover(await self.chat.open_calls())
+        if _is_answered(own) and not (await self.chat.now())[turn].is_waiting:
+            return "done", ""
         while done < self.setup.steps:
             done += 1
             await self._tell_the_time(now)
@@ -173,16 +179,20 @@ class Run:
         """What is sent, and that it is."""
         model, tools = self.setup.model, tuple(tool.offered for tool in self.setup.tools.values())
         system = await self.setup.system(self.chat)
-        messages = await self.chat.shown()
-        payload = model.payload(Request(system, messages, tools))
         params = {
             "system": await self._noted("system", system),
             "tools": await self._noted("tools", list(tools)),
         }
-        called = ModelCalled(
-            model.name, fingerprint(payload), params, tuple(self.setup.tools), model.provider
-        )
-        await self.record(called)
+        payload: dict[str, Any] = {}
+
+        async def called(now: Moment) -> tuple[Event]:
+            """What arrives while this is written down would be taken for seen: then it is made anew, with it."""
+            nonlocal payload
+            payload = model.payload(Request(system, await now.shown(), tools))
+            mark = fingerprint(payload)
+            return (ModelCalled(model.name, mark, params, tuple(self.setup.tools), model.provider),)
+
+        await self.chat.decide(called, run=self.run)
         return payload
 
     async def _noted(self, name: str, value: str | list[Offered]) -> str:
@@ -201,11 +211,17 @@ class Run:
             await asyncio.wait((asking, stopped), return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
-            if not asking.done():
+            if asking.done():
+                asking.cancelled() or asking.exception()  # looked at, even if nobody waits for it any more
+            else:
                 asking.cancel()
                 await asyncio.wait((asking,))
                 await asyncio.shield(self.record(ModelReturned(error="cancelled")))
-        return None if asking.cancelled() else await self._answered(asking.result())
+        if asking.cancelled():
+            if self.interrupted.is_set():
+                return None
+            raise ModelFailed("the request was cancelled from within", again=True)
+        return await self._answered(asking.result())
 
     async def _listen(self, payload: dict[str, Any]) -> Answer:
         answer = None
@@ -277,3 +293,15 @@ class Run:
             except Exception as error:  # noqa: BLE001 (the callback's, whatever it is)
                 self._on_step.remove(callback)
                 await self.record(Noted("callback_failed", f"{type(error).__name__}: {error}"))
+
+
+def _is_answered(own: Sequence[Event]) -> bool:
+    """Did the model say its last word, without a call? Then only the end of the run is missing."""
+    answered = False
+    for event in own:
+        match event:
+            case ModelReturned(error=""):
+                answered = True
+            case ModelCalled() | ToolCalled():
+                answered = False
+    return answered

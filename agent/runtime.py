@@ -27,7 +27,7 @@ from agent.skill_files import SkillFiles, skill_tools
 from agent.store import Store
 from agent.summary import by_looking
 from agent.tools import Tool, by_name
-from eventlog import ChatExists, Entry, Json, NoSuchChat
+from eventlog import ChatExists, Entry, Json, ModelCalled, NoSuchChat
 from projections import executions, turn
 
 
@@ -195,13 +195,18 @@ class Agent:
             del self._runs[_lane(chat)]
 
     async def _result(self, chat: Chat, seq: int) -> Result:
-        """Of the run that answered the message of this seq: the first one that did anything after it."""
+        """Of the run that answered the message of this seq: the first that asked a model after it, else the last that tried."""
+        found: Entry | None = None
         async for entry in chat.entries(seq):
             if entry.run is not None:
-                started = chat[executions].started
-                began = started[started.upto(entry.seq) - 1]
-                return result_of(entry.run, [one async for one in chat.entries(began)])
-        raise AssertionError("a message is answered by a run")
+                found = entry
+                if isinstance(entry.event, ModelCalled):
+                    break
+        assert found is not None, "a message is answered by a run"
+        assert found.run is not None
+        started = chat[executions].started
+        began = started[started.upto(found.seq) - 1]
+        return result_of(found.run, [one async for one in chat.entries(began)])
 
     async def system(self, chat: Chat) -> str:
         return await system_text(

@@ -118,6 +118,11 @@ async def used(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
     try:
         async with asyncio.timeout(seconds) as limit:
             value = await tool.call(args)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return failed("CancelledError: the tool was cancelled from within")
     except Exception as error:  # noqa: BLE001 (a tool's, whatever it is, and told as its result)
         if limit.expired():
             return failed(f"TimeoutError: no result within {seconds:g} s")

@@ -34,8 +34,9 @@ _RUNNING = 64
 
 class Turn(msgspec.Struct, frozen=True):
     said: int = 0  # the newest message of the user
-    called: int = 0  # when a model was last asked
+    called: int = 0  # when a model was last asked, or somebody has answered without one
     run: str = ""  # the one that has not ended
+    asker: str | None = None  # the run that asked a model last
 
     @property
     def is_waiting(self) -> bool:
@@ -52,13 +53,17 @@ class Turn(msgspec.Struct, frozen=True):
 def turn(state: Turn, entry: Entry) -> Turn:
     match entry.event:
         case ModelCalled():
-            return Turn(state.said, entry.seq, state.run)
+            return Turn(state.said, entry.seq, state.run, entry.run)
         case MessageAdded(role="user", origin="exec"):
-            return Turn(entry.seq, state.called, state.run)
+            return msgspec.structs.replace(state, said=entry.seq)
+        case MessageAdded(role="assistant", origin="exec") if entry.run is None or entry.run != state.asker:
+            return msgspec.structs.replace(
+                state, called=entry.seq
+            )  # recorded by hand: it answers what was said
         case RunStarted():
-            return Turn(state.said, state.called, entry.run or "")
+            return msgspec.structs.replace(state, run=entry.run or "")
         case RunFinished() if entry.run == state.run:
-            return Turn(state.said, state.called)
+            return msgspec.structs.replace(state, run="")
     return state
 
 

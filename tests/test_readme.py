@@ -46,7 +46,14 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_links_of_the_documents_lead_somewhere() -> None:
-    for page in ("README.md", "CHANGELOG.md", "docs/agents.md", "docs/chats.md", "docs/format.md", "docs/projections.md"):
+    for page in (
+        "README.md",
+        "CHANGELOG.md",
+        "docs/agents.md",
+        "docs/chats.md",
+        "docs/format.md",
+        "docs/projections.md",
+    ):
         text = (ROOT / page).read_text()
         for target in re.findall(r"\]\((?!https?://)([^)#]+)", text):
             assert ((ROOT / page).parent / target).exists(), target

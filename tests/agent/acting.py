@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from conftest import TickingClock
 
-from agent import Chat, Store
+from agent import Agent, Chat, Store
 from agent.models import Answer, Offered, Piece, Request, ScriptedModel, fingerprint
-from eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, Text
+from agent.tools import Tool, tool
+from eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
 from eventlog.numbering import Append
 from eventlog.storage import Durability
 from projections import openai_chat
 from projections.prompt import Message
 from projections.text import text_of
-
 
 PATIENCE = 30.0
 """Seconds after which something that should have happened never will: only a test that fails waits for so long."""
@@ -163,6 +163,15 @@ async def said(chat: Chat, role: str = "user") -> list[str]:
     ]
 
 
+async def outcomes(chat: Chat) -> list[str]:
+    return [entry.event.outcome async for entry in chat.entries() if isinstance(entry.event, RunFinished)]
+
+
+def is_empty(made: Agent) -> bool:
+    """Is nothing left of what an agent was at?"""
+    return not (made._runs or made._later or made._lanes._locks or made._lanes._waiting)
+
+
 async def until(store: Store, key: str, *kinds: type, times: int = 1) -> Entry:
     """Waits until there are so many entries of these kinds in the log; gives the last of them."""
     async with asyncio.timeout(PATIENCE):
@@ -179,3 +188,19 @@ async def until_said(store: Store, key: str, text: str) -> Entry:
             if isinstance(entry.event, MessageAdded) and text_of(entry.event.parts) == text:
                 return entry
     raise AssertionError("a log that is followed does not end")
+
+
+# --- what is done ----------------------------------------------------------------------------------------
+
+
+def counted(name: str = "act") -> tuple[Tool, list[str]]:
+    """A tool that does something, and what it has done."""
+    done: list[str] = []
+
+    @tool(name=name)
+    async def act(what: str = "") -> str:
+        """Acts."""
+        done.append(what)
+        return f"did {what}"
+
+    return act, done

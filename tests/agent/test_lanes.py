@@ -1,23 +1,30 @@
 """Whose turn it is: one run at a time in a chat, chats side by side, and a message is answered whenever it arrives."""
 
 import asyncio
-import gc
-from collections.abc import Iterable
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import Meddled, Paused, are_proved, is_whole, key_of, said, until, until_said, users, words
-from chats import a_store, files  # noqa: F401
+from acting import (
+    Meddled,
+    Paused,
+    are_proved,
+    is_empty,
+    is_whole,
+    key_of,
+    outcomes,
+    said,
+    until_said,
+    users,
+    words,
+)
+from chats import a_store  # noqa: F401
 from runs import agent, events, step
 
-from agent import Agent, Chat, Result, Store, execution, runtime
-from agent.execution import Execution
-from agent.models import Answer
-from agent.running import Run
+from agent import Agent, Chat, Result, Store
+from agent.models import Answer, Line
 from agent.tools import tool
-from eventlog import ModelCalled, ModelReturned, RunFinished, RunStarted, ToolCalled, ToolReturned
+from eventlog import ModelCalled, ToolReturned
 from projections import turn
 
 
@@ -31,14 +38,6 @@ def looked_then_answered(payload: dict[str, Any]) -> Answer | str:
     """Looks once, then says to what it answers."""
     has_looked = any(message["results"] for message in payload["messages"])
     return f"answer to {', '.join(users(payload))}" if has_looked else step(("look", {}))
-
-
-async def outcomes(chat: Chat) -> list[str]:
-    return [event.outcome for event in await events(chat, RunFinished)]
-
-
-def is_empty(made: Agent) -> bool:
-    return not (made._runs or made._later or made._lanes._locks or made._lanes._waiting)
 
 
 # --- one at a time, side by side -------------------------------------------------------------------------
@@ -56,7 +55,6 @@ async def test_a_chat_never_has_two_questions_with_the_model_however_many_messag
             waiting.result().answer(answer)
         waiting.cancel()
     assert model.most_in_one == 1
-    assert model.most == 2
     for key in ("a", "b"):
         assert sorted(await said(await store.chat(key))) == [f"{n}" for n in range(8)]
         assert not (await store.chat(key))[turn].is_waiting
@@ -79,7 +77,10 @@ async def test_as_many_chats_as_allowed_are_answered_at_once_and_no_more(store: 
             open_questions.append(await model.asked())
     await made.idle()
     assert model.most == limit
-    assert answered == keys  # first come, first served
+    assert sorted(answered) == sorted(keys)
+    assert all(
+        abs(answered.index(key) - at) < limit for at, key in enumerate(keys)
+    )  # first come, first served
     assert is_empty(made)
 
 
@@ -89,18 +90,16 @@ async def test_a_chat_that_never_stops_talking_does_not_keep_others_waiting(stor
     await made.accept("busy", "0")
     question = await model.asked()
     await made.accept("quiet", "when is it my turn?")
-    turns = 0
-    while key_of(question.payload) == "busy" and turns < 10:
-        turns += 1
+    for turns in range(1, 10):
         await made.accept("busy", f"{turns}")
         question.answer("yes, yes")
         question = await model.asked()
+        if key_of(question.payload) == "quiet":
+            break
+    assert (key_of(question.payload), turns) == ("quiet", 1)
     question.answer("now")
-    if turns == 10:
-        (await model.asked()).answer("at last")
     (await model.asked()).answer("the rest")
     await made.idle()
-    assert turns <= 2
 
 
 async def test_many_waiting_messages_of_one_chat_take_one_turn_not_many(store: Store) -> None:
@@ -111,7 +110,7 @@ async def test_many_waiting_messages_of_one_chat_take_one_turn_not_many(store: S
     for number in range(20):
         await made.accept("busy", f"{number}")
     await made.accept("quiet", "hello")
-    asked = []
+    asked: list[str] = []
     while True:
         question.answer("ok")
         if len(asked) == 2:
@@ -150,7 +149,7 @@ async def test_a_message_is_seen_from_the_next_step_on_and_answered_wherever_in_
     assert await outcomes(chat) == ["done"]
     assert count > 6
     for at in range(2, count + 1):
-        _, chat, results, model = await meddled(at)
+        _, chat, _, model = await meddled(at)
         assert await said(chat) == ["this?", "and this?"], at
         entries = [entry async for entry in chat.entries()]
         arrived = (await until_said(Store(chat.log.storage), "chat", "and this?")).seq
@@ -167,7 +166,7 @@ async def test_a_message_is_seen_from_the_next_step_on_and_answered_wherever_in_
 async def test_the_result_is_that_of_the_run_that_answered_the_message_wherever_it_arrives() -> None:
     count, _, _, _ = await meddled(0)
     for at in range(2, count + 1):
-        _, chat, [_, result], _ = await meddled(at)
+        _, _, [_, result], _ = await meddled(at)
         assert (at, result.text, result.outcome) == (at, "answer to this?, and this?", "done")
 
 
@@ -191,7 +190,12 @@ async def test_a_message_that_arrives_while_a_tool_runs_is_an_event_at_once_and_
         await go_on.wait()
         return "waited"
 
-    script = [step(("wait", {})), step(("look", {}), ids=["x"]), step(("look", {}), ids=["y"]), "both"]
+    script: list[Line] = [
+        step(("wait", {})),
+        step(("look", {}), ids=["x"]),
+        step(("look", {}), ids=["y"]),
+        "both",
+    ]
     made, model = agent(store, script, [wait, look])
     await made.accept("chat", "this?")
     await begun.wait()
@@ -225,15 +229,18 @@ async def test_a_message_that_arrives_while_the_model_answers_comes_after_its_an
     assert len(model.payloads) == 2
 
 
-async def test_a_message_from_another_process_is_answered_by_the_run_that_it_meets(store: Store) -> None:
+async def test_a_message_that_somebody_else_recorded_meanwhile_is_answered_too(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store)
-    run = asyncio.create_task(made.run("chat", "this?"))
+    await made.accept("chat", "this?")
     question = await model.asked()
     await (await store.chat("chat")).user("said elsewhere")
     question.answer("This.")
-    (await model.asked()).answer("Elsewhere.")
-    assert (await run).text == "Elsewhere."
+    question = await model.asked()
+    assert users(question.payload) == ["this?", "said elsewhere"]
+    question.answer("Elsewhere.")
+    await made.idle()
+    assert not (await store.chat("chat"))[turn].is_waiting
 
 
 async def test_who_is_cancelled_takes_nobody_elses_answer_along(store: Store) -> None:
@@ -253,116 +260,3 @@ async def test_who_is_cancelled_takes_nobody_elses_answer_along(store: Store) ->
     assert waiting.done(), second.result()
     waiting.result().answer("Both.")
     assert (await second).text == "Both."
-
-
-# --- bursts, interruptions -------------------------------------------------------------------------------
-
-
-class Time:
-    """Stands for ``asyncio`` in the runtime: it is later when the test says so."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
-        self.sleeping: asyncio.Queue[asyncio.Event] = asyncio.Queue()
-        monkeypatch.setattr(runtime, "asyncio", self)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(asyncio, name)
-
-    def get_running_loop(self) -> "Time":
-        return self
-
-    def time(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        end, wake = self.now + seconds, asyncio.Event()
-        self.sleeping.put_nowait(wake)
-        await wake.wait()
-        self.now = max(self.now, end)
-
-
-async def test_a_burst_is_answered_as_one_when_nothing_more_comes(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    time, model = Time(monkeypatch), Paused()
-    made = Agent(model=model, store=store, debounce=0.6, at_most=100)
-    for number in range(4):
-        await made.accept("chat", f"{number}")
-        (await time.sleeping.get()).set()
-    assert not model.is_asked
-    (await time.sleeping.get()).set()
-    question = await model.asked()
-    assert users(question.payload) == ["0", "1", "2", "3"]
-    question.answer("all of it")
-    await made.idle()
-    assert len(model.payloads) == 1
-    assert len(await said(await store.chat("chat"))) == 4  # each is its own event
-
-
-async def test_a_burst_that_does_not_end_is_answered_all_the_same(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    time, model = Time(monkeypatch), Paused()
-    made = Agent(model=model, store=store, debounce=0.6, at_most=2.0)
-    sent = 0
-    while not model.is_asked and sent < 20:
-        await made.accept("chat", f"{sent}")
-        sent += 1
-        waiting = asyncio.create_task(time.sleeping.get())
-        asked = asyncio.create_task(until(store, "chat", ModelCalled))
-        await asyncio.wait((waiting, asked), return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
-            waiting.result().set()
-        else:
-            break
-    assert 3 <= sent <= 5
-    (await model.asked()).answer("enough")
-    while made._later:
-        await asyncio.wait((*made._later, asyncio.create_task(asyncio.sleep(0))), return_when="FIRST_COMPLETED")
-        if model.is_asked:
-            (await model.asked()).answer("the rest")
-        while not time.sleeping.empty():
-            time.sleeping.get_nowait().set()
-
-
-@pytest.mark.parametrize("cancel", [True, False])
-async def test_new_input_makes_the_model_start_anew_if_that_is_wanted(store: Store, cancel: bool) -> None:
-    model = Paused()
-    made = Agent(model=model, store=store, cancel_on_new_input=cancel)
-    await made.accept("chat", "this?")
-    first = await model.asked()
-    await made.accept("chat", "no, that!")
-    if not cancel:
-        first.answer("This.")
-    second = await model.asked()
-    assert first.was_given_up == cancel
-    assert users(second.payload) == ["this?", "no, that!"]
-    second.answer("That.")
-    await made.idle()
-    chat = await store.chat("chat")
-    assert await said(chat, "assistant") == (["That."] if cancel else ["This.", "That."])
-    assert [event.error for event in await events(chat, ModelReturned)] == (["cancelled", ""] if cancel else ["", ""])
-    assert await outcomes(chat) == ["done"]
-    assert await are_proved(chat, model)
-
-
-async def test_a_tool_that_runs_is_not_given_up_for_new_input(store: Store) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    @tool
-    async def wait() -> str:
-        """Waits."""
-        begun.set()
-        await go_on.wait()
-        return "waited"
-
-    made, model = agent(store, [step(("wait", {})), "both"], [wait], cancel_on_new_input=True)
-    await made.accept("chat", "this?")
-    await begun.wait()
-    await made.accept("chat", "and this?")
-    go_on.set()
-    await made.idle()
-    assert [event.failed for event in await events(await store.chat("chat"), ToolReturned)] == [False]
-    assert users(model.payloads[1]) == ["this?", "and this?"]
-    assert len(model.payloads) == 2

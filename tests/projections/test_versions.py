@@ -47,7 +47,7 @@ HISTORY: tuple[Event, ...] = (
 
 KNOWN = {
     ("projections.context.contexts", 1): "9cbde9390cf83e1c",
-    ("projections.work.turn", 1): "42dc5817a0968852",
+    ("projections.work.turn", 1): "78d444991772d9cc",
     ("projections.work.sends", 1): "f6e7b2724c56f08a",
     ("projections.work.calls", 1): "ac446fa3bfca11fe",
     ("projections.work.skills", 1): "c8d082119eb11a52",

@@ -1,0 +1,174 @@
+"""Bursts and interruptions: what comes at once is answered as one, and what comes in between is not answered too late."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from acting import Paused, Question, are_proved, is_empty, outcomes, said, users
+from chats import a_store  # noqa: F401
+from runs import agent, events, step
+
+from agent import Agent, Store, runtime
+from agent.tools import tool
+from eventlog import MessageAdded, ModelReturned, ToolReturned
+
+
+class Time:
+    """Stands for ``asyncio`` in the runtime: it is later when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.sleeping: asyncio.Queue[asyncio.Event] = asyncio.Queue()
+        monkeypatch.setattr(runtime, "asyncio", self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    def get_running_loop(self) -> "Time":
+        return self
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        end, wake = self.now + seconds, asyncio.Event()
+        self.sleeping.put_nowait(wake)
+        await wake.wait()
+        self.now = max(self.now, end)
+
+
+async def next_question(model: Paused, time: Time) -> tuple[Question, int]:
+    """The next question, and after how many naps."""
+    naps = 0
+    asked = asyncio.create_task(model.asked())
+    while not asked.done():
+        nap = asyncio.create_task(time.sleeping.get())
+        await asyncio.wait((asked, nap), return_when=asyncio.FIRST_COMPLETED)
+        if nap.done():
+            nap.result().set()
+            naps += 1
+        nap.cancel()
+    return asked.result(), naps
+
+
+async def until_quiet(made: Agent, time: Time) -> None:
+    idle = asyncio.create_task(made.idle())
+    while not idle.done():
+        nap = asyncio.create_task(time.sleeping.get())
+        await asyncio.wait((idle, nap), return_when=asyncio.FIRST_COMPLETED)
+        if nap.done():
+            nap.result().set()
+        nap.cancel()
+
+
+async def test_a_burst_is_answered_as_one_when_nothing_more_comes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, model = Time(monkeypatch), Paused()
+    made = Agent(model=model, store=store, debounce=0.6, at_most=100)
+    await made.accept("chat", "0")
+    for number in range(1, 4):
+        nap = await time.sleeping.get()
+        await made.accept("chat", f"{number}")
+        nap.set()
+    question, naps = await next_question(model, time)
+    assert (users(question.payload), naps) == (["0", "1", "2", "3"], 1)
+    chat = await store.chat("chat")
+    assert [event.parts[0].text for event in await events(chat, MessageAdded)] == ["0", "1", "2", "3"]
+    question.answer("all of it")
+    idle = asyncio.create_task(made.idle())
+    nap_or_not = asyncio.create_task(time.sleeping.get())
+    await asyncio.wait((idle, nap_or_not), return_when=asyncio.FIRST_COMPLETED)
+    assert idle.done()  # what is answered already does not wait for more
+    nap_or_not.cancel()
+    assert len(model.payloads) == 1
+    assert is_empty(made)
+
+
+async def test_a_burst_that_does_not_end_is_answered_all_the_same(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, model = Time(monkeypatch), Paused()
+    made = Agent(model=model, store=store, debounce=0.6, at_most=2.0)
+    await made.accept("chat", "0")
+    for number in range(1, 4):  # until 1.8
+        nap = await time.sleeping.get()
+        await made.accept("chat", f"{number}")
+        nap.set()
+    nap = await time.sleeping.get()
+    await made.accept("chat", "4")
+    nap.set()  # it is 2.4 now
+    question, naps = await next_question(model, time)
+    assert (len(users(question.payload)), naps) == (5, 0)
+    question.answer("enough")
+    await until_quiet(made, time)
+
+
+async def test_without_a_pause_to_wait_for_a_message_is_answered_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, model = Time(monkeypatch), Paused()
+    made = Agent(model=model, store=store)
+    await made.accept("chat", "0")
+    _, naps = await next_question(model, time)
+    assert naps == 0
+    for task in made._later:
+        task.cancel()
+    await made.idle()
+
+
+@pytest.mark.parametrize("cancel", [True, False])
+async def test_new_input_makes_the_model_start_anew_if_that_is_wanted(store: Store, cancel: bool) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, cancel_on_new_input=cancel)
+    await made.accept("chat", "this?")
+    first = await model.asked()
+    await made.accept("chat", "no, that!")
+    if not cancel:
+        first.answer("This.")
+    second = await model.asked()
+    assert first.was_given_up == cancel
+    assert users(second.payload) == ["this?", "no, that!"]
+    second.answer("That.")
+    await made.idle()
+    chat = await store.chat("chat")
+    assert await said(chat, "assistant") == (["That."] if cancel else ["This.", "That."])
+    assert [event.error for event in await events(chat, ModelReturned)] == (
+        ["cancelled", ""] if cancel else ["", ""]
+    )
+    assert set(await outcomes(chat)) == {"done"}
+    assert await are_proved(chat, model)
+
+
+async def test_a_tool_that_runs_is_not_given_up_for_new_input(store: Store) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        begun.set()
+        await go_on.wait()
+        return "waited"
+
+    made, model = agent(store, [step(("wait", {})), "both"], [wait], cancel_on_new_input=True)
+    await made.accept("chat", "this?")
+    await begun.wait()
+    await made.accept("chat", "and this?")
+    go_on.set()
+    await made.idle()
+    assert [event.failed for event in await events(await store.chat("chat"), ToolReturned)] == [False]
+    assert users(model.payloads[1]) == ["this?", "and this?"]
+    assert len(model.payloads) == 2
+
+
+async def test_a_message_that_is_delivered_again_is_no_new_input(store: Store) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, cancel_on_new_input=True)
+    await made.accept("chat", "this?", id="tg-1")
+    question = await model.asked()
+    await made.accept("chat", "this?", id="tg-1")
+    assert not any(run.interrupted.is_set() for run in made._runs.values())
+    question.answer("This.")
+    await made.idle()
+    chat = await store.chat("chat")
+    assert (await said(chat), await said(chat, "assistant")) == (["this?"], ["This."])
