@@ -389,31 +389,3 @@ TestChats = Chats.TestCase
 TestChats.settings = settings(
     max_examples=settings().max_examples * 4 // 3, stateful_step_count=settings().stateful_step_count * 2
 )
-
-from collections import Counter
-from hypothesis import Phase, settings
-TestChats.settings = settings(TestChats.settings, phases=[Phase.generate], report_multiple_bugs=False)
-C = Counter(); R = Counter(); M=Counter(); L=[]
-_old = Chats.everything_is_still_there
-def _new(self):
-    for m in self.models.values():
-        C.update(f.kind for f in m.facts)
-        M["nested"] += sum(len(__import__('naive_prompt').summaries_of(c.items)) > len([i for i in c.items if not isinstance(i, Fact)]) for c in m.now.contexts.values())
-        M["late"] += sum(x.kind=="late" for s in m.states for x in __import__('naive_prompt').render(s.active.items))
-        M["shelf"] += len(m.now.shelf)
-        M["twosums"] += any(len([i for i in s.active.items if not isinstance(i, Fact)])>1 for s in m.states)
-        L.append(m.seq)
-    _old(self)
-Chats.everything_is_still_there = _new
-_do = Chats.do
-def do(self, who, key, verb, naive):
-    import sys
-    name = sys._getframe(1).f_code.co_name
-    before = self.model(key).seq
-    out = _do(self, who, key, verb, naive)
-    R[name, type(out).__name__ if isinstance(out, Exception) else "wrote" if self.model(key).seq != before else "same"] += 1
-    return out
-Chats.do = do
-def teardown_module():
-    print(C); print(M); print(len(L), sum(L), max(L))
-    for k in sorted(R): print(k, R[k])

@@ -102,6 +102,22 @@ async def test_a_chat_that_never_stops_talking_does_not_keep_others_waiting(stor
     await made.idle()
 
 
+async def test_messages_that_wait_for_their_own_chat_take_no_place_from_others(store: Store) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, side_by_side=2)
+    await made.accept("busy", "0")
+    first = await model.asked()
+    for number in range(1, 5):
+        await made.accept("busy", f"{number}")
+    await made.accept("quiet", "hello")
+    second = await model.asked()
+    assert key_of(second.payload) == "quiet"
+    for question in (second, first):
+        question.answer("ok")
+    (await model.asked()).answer("the rest")
+    await made.idle()
+
+
 async def test_many_waiting_messages_of_one_chat_take_one_turn_not_many(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, side_by_side=1)
