@@ -1,0 +1,71 @@
+"""One agent, many conversations: made, loaded and forked by a key or by a path."""
+
+from pathlib import Path
+
+import pytest
+
+from agent import Agent, ScriptedModel
+from eventlog import ChatExists, NoSuchChat
+from projections import lineage
+
+
+def agent(*script: str) -> Agent:
+    return Agent(model=ScriptedModel(script))
+
+
+async def test_a_conversation_by_a_path_is_on_disk_and_is_loaded_by_another_agent(tmp_path: Path) -> None:
+    path = tmp_path / "chats" / "task-001.jsonl"
+    async with agent("hello") as first:
+        chat = await first.new_conversation(path)
+        assert (await first.run(chat, "hi")).text == "hello"
+    assert (tmp_path / "chats" / "chats" / "task-001").is_dir()
+    async with agent("again") as second:
+        chat = await second.load_conversation(path)
+        assert [message.role for message in await chat.shown()] == ["user", "user", "assistant"]
+        assert (await second.run(chat, "and again?")).text == "again"
+
+
+async def test_a_fork_goes_on_elsewhere_and_the_original_stays(tmp_path: Path) -> None:
+    async with agent("one", "two", "three") as made:
+        chat = await made.new_conversation(tmp_path / "task-001.jsonl")
+        await made.run(chat, "first")
+        fork = await made.fork_conversation(tmp_path / "task-001-retry.jsonl")
+        assert made.conversation is fork
+        before = chat.seq
+        await made.run(fork, "only in the fork")
+        assert (await chat.refresh()).seq == before
+        assert fork[lineage].parent is not None
+        assert fork[lineage].parent.parent == "task-001"
+
+
+async def test_a_conversation_in_memory_gets_a_path_by_being_forked(tmp_path: Path) -> None:
+    async with agent("one", "two") as made:
+        chat = await made.new_conversation("scratch")
+        await made.run(chat, "first")
+        kept = await made.fork_conversation(tmp_path / "kept")
+        assert kept.view.head == chat.view.head
+        await made.run(kept, "second")
+    async with agent() as other:
+        assert (await other.load_conversation(tmp_path / "kept")).seq == kept.seq
+
+
+async def test_one_agent_has_many_conversations_that_know_nothing_of_each_other() -> None:
+    async with agent("a", "b") as made:
+        one, other = await made.new_conversation("one"), await made.new_conversation("other")
+        await made.run(one, "in one")
+        await made.run(other, "in the other")
+        assert [m["content"] for m in await other.messages("openai")][1:] == ["in the other", "b"]
+
+
+async def test_what_is_there_or_is_not_is_told(tmp_path: Path) -> None:
+    async with agent("hello") as made:
+        with pytest.raises(NoSuchChat, match="make or load one first"):
+            await made.fork_conversation("nothing to fork")
+        chat = await made.new_conversation(tmp_path / "task")
+        with pytest.raises(NoSuchChat):
+            await made.load_conversation(tmp_path / "task")  # nothing was said in it yet
+        await made.run(chat, "hi")
+        with pytest.raises(ChatExists):
+            await made.new_conversation(tmp_path / "task")
+        with pytest.raises(ValueError, match="within its own store"):
+            await made.fork_conversation("in memory", at=1)
