@@ -21,6 +21,8 @@ from eventlog import (
     Role,
 )
 
+RUNTIME = "runtime"
+"""The source of what every run is told, which does not count."""
 MOST_INJECTED = 120
 """In one run, unless the agent says otherwise."""
 
@@ -53,7 +55,9 @@ class Execution:
         self._one_at_a_time = asyncio.Lock()
         for entry in so_far:
             match entry.event:
-                case Injected(fingerprint=fingerprint) if entry.run == run:
+                case Injected(fingerprint=fingerprint, source=source) if (
+                    entry.run == run and source != RUNTIME
+                ):
                     self._known.add(fingerprint)
                     self._count += 1
                 case ContextOpened() | ContextSwitched() | ContextCleared():

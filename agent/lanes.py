@@ -11,6 +11,10 @@ class Lanes:
         self._locks: dict[Hashable, asyncio.Lock] = {}
         self._waiting: dict[Hashable, int] = {}
 
+    def is_awaited(self, key: Hashable) -> bool:
+        """Is anybody in this lane, or waiting for it?"""
+        return key in self._waiting
+
     @asynccontextmanager
     async def of(self, key: Hashable) -> AsyncIterator[None]:
         """Inside, nobody else is in this chat's lane. A lane that nobody is in, or waits for, is forgotten."""

@@ -47,7 +47,9 @@ class Result(msgspec.Struct):
 
 def result_of(run: str, entries: Iterable[Entry]) -> Result:
     result = Result(run, tool_calls=[])
-    uses: dict[str, Use] = {}
+    uses: dict[
+        str, list[Use]
+    ] = {}  # without a result yet, by the id of the call, which may be another's, too
     sending: dict[str, str] = {}
     sent = ""
     for entry in entries:
@@ -59,10 +61,12 @@ def result_of(run: str, entries: Iterable[Entry]) -> Result:
             case ModelReturned(usage=usage, error=error):
                 result.usage += spent(usage, failed=bool(error))
             case ToolCalled(call=call, name=name, args=args):
-                uses[call] = Use(call, name, args)
-                result.tool_calls.append(uses[call])
-            case ToolReturned(call=call, parts=parts, failed=failed) if call in uses:
-                uses[call].output, uses[call].failed = words_of(parts), failed
+                use = Use(call, name, args)
+                uses.setdefault(call, []).append(use)
+                result.tool_calls.append(use)
+            case ToolReturned(call=call, parts=parts, failed=failed) if uses.get(call):
+                use = uses[call].pop(0)
+                use.output, use.failed = words_of(parts), failed
             case SendRequested(send=send, parts=parts):
                 sending[send] = text_of(parts)
             case SendConfirmed(send=send) if send in sending:

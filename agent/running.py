@@ -19,7 +19,7 @@ import msgspec
 from agent.chat import Chat
 from agent.compaction import Policy, Summarise
 from agent.errors import SummaryFailed
-from agent.execution import Execution, Send, enter
+from agent.execution import RUNTIME, Execution, Send, enter
 from agent.models import Answer, Model, ModelFailed, Offered, Piece, Request, fingerprint
 from agent.moment import Moment
 from agent.overflow import is_too_long
@@ -42,7 +42,6 @@ from eventlog import (
 from eventlog.search_terms import OURS
 from projections import contexts, executions
 from projections.prompt import INTERRUPTED
-from projections.work import turn
 
 OnStep = Callable[[Step], Awaitable[None] | None]
 
@@ -118,16 +117,15 @@ class Run:
         own = [entry.event for entry in so_far if entry.run == self.run]
         done = sum(isinstance(event, ModelReturned) and not event.error for event in own)
         await self._recover(await self.chat.open_calls())
-        if _is_answered(own) and not (await self.chat.now())[turn].is_waiting:
+        if _is_answered(own):
             return "done", ""
         while done < self.setup.steps:
             done += 1
             await self._tell_the_time(now)
             answer = await self._asked()
-            if answer.calls:
-                await self._use(await self.chat.open_calls())
-            elif not (await self.chat.now())[turn].is_waiting:  # what came meanwhile is answered, too
-                return "done", ""
+            if not answer.calls:
+                return "done", ""  # what came since is another run's: others may be waiting for their turn
+            await self._use(await self.chat.open_calls())
         return "limit", f"no answer within {self.setup.steps} steps"
 
     async def _tell_the_time(self, now: str) -> None:
@@ -136,7 +134,7 @@ class Run:
         if active != self._context:
             self._context = active
             mark = f"runtime:{self.run}"
-            await self.chat.inject(now, role="system", fingerprint=mark, source="runtime", run=self.run)
+            await self.chat.inject(now, role="system", fingerprint=mark, source=RUNTIME, run=self.run)
 
     # --- the model ---------------------------------------------------------------------------------------
 
@@ -291,7 +289,8 @@ class Run:
                 if waiting is not None:
                     await waiting
             except Exception as error:  # noqa: BLE001 (the callback's, whatever it is)
-                self._on_step.remove(callback)
+                if callback in self._on_step:  # tools are told of side by side
+                    self._on_step.remove(callback)
                 await self.record(Noted("callback_failed", f"{type(error).__name__}: {error}"))
 
 

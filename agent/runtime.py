@@ -158,8 +158,9 @@ class Agent:
     async def _record(
         self, chat: Chat, content: Sequence[Content], id: str | None, meta: Mapping[str, Json] | None
     ) -> Entry:
+        before = (await chat.now()).seq
         [entry] = await chat.record(user(*content, meta=meta), id=id)
-        if self.cancel_on_new_input and _lane(chat) in self._runs:
+        if self.cancel_on_new_input and entry.seq > before and _lane(chat) in self._runs:
             self._runs[_lane(chat)].interrupted.set()
         return entry
 
@@ -171,11 +172,19 @@ class Agent:
     async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
         # In this process whoever came first; among processes one at a time, so that a run without an end is a dead one.
         async with self._lanes.of(_lane(chat)), chat.log.storage.alone(chat.key):
+            state = (await chat.now())[turn]
+            answered = None if state.run or state.called < seq else await self._result(chat, seq)
+            # Whoever was cancelled took nobody else's answer along.
+            if answered is not None and answered.outcome != "cancelled":
+                return answered
             await self._settle(chat)
-            running = list((await chat.now())[executions].running)
-            if running or chat[turn].called < seq:
-                await self._work(chat, running[-1] if running else f"run_{secrets.token_hex(8)}", on_step)
-            return await self._result(chat, seq)
+            result = await self._work(chat, state.run or f"run_{secrets.token_hex(8)}", on_step)
+            tail = (await chat.now())[turn]
+        if tail.is_waiting and result.outcome == "done" and not self._lanes.is_awaited(_lane(chat)):
+            self._in_background(
+                self._answer(chat, tail.said, on_step)
+            )  # of somebody who does not wait for it
+        return result
 
     async def _settle(self, chat: Chat) -> None:
         """Waits until nothing has arrived for a while, so that a burst is answered as one."""
@@ -186,27 +195,25 @@ class Agent:
             said = chat[turn].said
             await asyncio.sleep(self.debounce)
 
-    async def _work(self, chat: Chat, run: str, on_step: OnStep | None) -> None:
+    async def _work(self, chat: Chat, run: str, on_step: OnStep | None) -> Result:
         callbacks = [callback for callback in (self.on_step, on_step) if callback is not None]
         going = self._runs[_lane(chat)] = Run(self, chat, run, callbacks)
         try:
             await going.go(f"Now: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\nrequestId: {run}")
         finally:
             del self._runs[_lane(chat)]
+        return await self._result(chat, chat[executions].started.last)
 
     async def _result(self, chat: Chat, seq: int) -> Result:
-        """Of the run that answered the message of this seq: the first that asked a model after it, else the last that tried."""
-        found: Entry | None = None
+        """Of the last run that was at work when a model was first asked after this entry."""
+        run = ""
         async for entry in chat.entries(seq):
-            if entry.run is not None:
-                found = entry
-                if isinstance(entry.event, ModelCalled):
-                    break
-        assert found is not None, "a message is answered by a run"
-        assert found.run is not None
+            run = entry.run or run
+            if isinstance(entry.event, ModelCalled) and run:
+                break
         started = chat[executions].started
-        began = started[started.upto(found.seq) - 1]
-        return result_of(found.run, [one async for one in chat.entries(began)])
+        began = started[started.upto(entry.seq) - 1]
+        return result_of(run, [one async for one in chat.entries(began)])
 
     async def system(self, chat: Chat) -> str:
         return await system_text(

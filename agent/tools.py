@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import msgspec
 
 from agent.models import Offered
-from eventlog import Data, File, InvalidEvent, Json, Part, Reasoning, Text, ToolReturned
+from eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
 from eventlog.line import draft
 from projections.wire import json_text
 
@@ -118,6 +118,7 @@ async def used(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
     try:
         async with asyncio.timeout(seconds) as limit:
             value = await tool.call(args)
+        return _kept(value, most)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -127,17 +128,14 @@ async def used(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
         if limit.expired():
             return failed(f"TimeoutError: no result within {seconds:g} s")
         return failed(f"{type(error).__name__}: {error}")
+
+
+def _kept(value: Any, most: int) -> Outcome:
+    """What a tool returned, as a log can hold it; raises if none can."""
     outcome = value if isinstance(value, Outcome) else Outcome(_parts(value), _says_failed(value))
-    return _kept(Outcome(tuple(_shortened(part, most) for part in outcome.parts), outcome.failed))
-
-
-def _kept(outcome: Outcome) -> Outcome:
-    """The outcome, if a log can hold it."""
-    try:
-        draft(ToolReturned("", outcome.parts))
-    except InvalidEvent as error:
-        return failed(f"a result that cannot be kept: {error.args[0]}")
-    return outcome
+    parts = tuple(_shortened(part, most) for part in outcome.parts)
+    draft(ToolReturned("", parts))
+    return Outcome(parts, outcome.failed)
 
 
 def failed(text: str) -> Outcome:

@@ -165,6 +165,21 @@ async def test_wherever_a_run_was_killed_it_is_answered_once(store: Store, upto:
     assert await made.resume("chat") is None
 
 
+@pytest.mark.parametrize("upto", range(7))
+async def test_what_was_said_before_and_after_the_crash_is_answered_too(store: Store, upto: int) -> None:
+    chat = await store.chat("chat")
+    await chat.record(user("hello"))
+    for batch in history(upto=upto):
+        await chat.record(*batch, run="r1")
+    await chat.record(user("are you there?"))
+    made, model = agent(store, repeat("yes"), [look])
+    result = await made.run("chat", "hello?")
+    assert (result.text, result.outcome) == ("yes", "done")
+    assert users(model.payloads[-1]) == ["hello", "are you there?", "hello?"]
+    assert is_whole(model.payloads[-1])
+    assert await made.resume("chat") is None
+
+
 async def test_what_failed_and_was_tried_again_before_a_crash_is_no_step_of_the_run(store: Store) -> None:
     chat = await store.chat("chat")
     await chat.record(user("hello"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from acting import Paused, Question, are_proved, is_empty, outcomes, said, users
 from chats import a_store  # noqa: F401
-from runs import agent, events, step
+from runs import events, step
 
 from agent import Agent, Store, runtime
 from agent.tools import tool
@@ -150,15 +150,21 @@ async def test_a_tool_that_runs_is_not_given_up_for_new_input(store: Store) -> N
         await go_on.wait()
         return "waited"
 
-    made, model = agent(store, [step(("wait", {})), "both"], [wait], cancel_on_new_input=True)
+    model = Paused()
+    made = Agent(model=model, store=store, tools=[wait], cancel_on_new_input=True)
     await made.accept("chat", "this?")
+    (await model.asked()).answer(step(("wait", {})))
     await begun.wait()
     await made.accept("chat", "and this?")
     go_on.set()
+    question = await model.asked()
+    assert users(question.payload) == ["this?", "and this?"]
+    question.answer("Both.")
     await made.idle()
-    assert [event.failed for event in await events(await store.chat("chat"), ToolReturned)] == [False]
-    assert users(model.payloads[1]) == ["this?", "and this?"]
-    assert len(model.payloads) == 2
+    chat = await store.chat("chat")
+    assert [event.failed for event in await events(chat, ToolReturned)] == [False]
+    assert [event.error for event in await events(chat, ModelReturned)] == ["", ""]
+    assert not question.was_given_up
 
 
 async def test_a_message_that_is_delivered_again_is_no_new_input(store: Store) -> None:

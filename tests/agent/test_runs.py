@@ -297,7 +297,7 @@ async def test_both_the_agents_and_the_runs_callback_are_told_with_the_run(store
 async def test_a_callback_that_fails_is_noted_and_the_run_goes_on(store: Store, kind: str, when: str) -> None:
     def fails(one: Any) -> None:
         if one.type == when:
-            raise KeyError("the screen is gone")
+            raise RuntimeError("the screen is gone")
 
     async def fails_later(one: Any) -> None:
         await asyncio.sleep(0)
