@@ -10,6 +10,12 @@ class Lanes:
         self._places = asyncio.Semaphore(limit)  # wakes in the order of asking
         self._locks: dict[Hashable, asyncio.Lock] = {}
         self._waiting: dict[Hashable, int] = {}
+        self._standing = 0  # chats that wait for a place
+
+    @property
+    def is_crowded(self) -> bool:
+        """Does another chat wait for a place?"""
+        return self._standing > 0
 
     def is_awaited(self, key: Hashable) -> bool:
         """Is anybody in this lane, or waiting for it?"""
@@ -21,8 +27,16 @@ class Lanes:
         lock = self._locks.setdefault(key, asyncio.Lock())
         self._waiting[key] = self._waiting.get(key, 0) + 1
         try:
-            async with lock, self._places:
-                yield
+            async with lock:
+                self._standing += 1
+                try:
+                    await self._places.acquire()
+                finally:
+                    self._standing -= 1
+                try:
+                    yield
+                finally:
+                    self._places.release()
         finally:
             self._waiting[key] -= 1
             if not self._waiting[key]:

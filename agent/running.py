@@ -42,6 +42,7 @@ from eventlog import (
 from eventlog.search_terms import OURS
 from projections import contexts, executions
 from projections.prompt import INTERRUPTED
+from projections.work import turn
 
 OnStep = Callable[[Step], Awaitable[None] | None]
 
@@ -64,6 +65,8 @@ class Setup(Protocol):
     async def system(self, chat: Chat) -> str: ...
 
     async def what_now(self, call: Called) -> str: ...
+
+    def is_wanted_elsewhere(self) -> bool: ...
 
 
 class Run:
@@ -117,15 +120,19 @@ class Run:
         own = [entry.event for entry in so_far if entry.run == self.run]
         done = sum(isinstance(event, ModelReturned) and not event.error for event in own)
         await self._recover(await self.chat.open_calls())
-        if _is_answered(own):
+        if _is_answered(own) and not (await self.chat.now())[turn].is_waiting:
             return "done", ""
         while done < self.setup.steps:
             done += 1
             await self._tell_the_time(now)
             answer = await self._asked()
-            if not answer.calls:
-                return "done", ""  # what came since is another run's: others may be waiting for their turn
-            await self._use(await self.chat.open_calls())
+            if answer.calls:
+                await self._use(await self.chat.open_calls())
+            elif not (await self.chat.now())[turn].is_waiting or self.setup.is_wanted_elsewhere():
+                return (
+                    "done",
+                    "",
+                )  # what came meanwhile is answered, too: now, or when it is this chat's turn again
         return "limit", f"no answer within {self.setup.steps} steps"
 
     async def _tell_the_time(self, now: str) -> None:

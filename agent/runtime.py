@@ -27,7 +27,7 @@ from agent.skill_files import SkillFiles, skill_tools
 from agent.store import Store
 from agent.summary import by_looking
 from agent.tools import Tool, by_name
-from eventlog import ChatExists, Entry, Json, ModelCalled, NoSuchChat
+from eventlog import ChatExists, Entry, Json, ModelCalled, NoSuchChat, RunFinished, RunStarted
 from projections import executions, turn
 
 
@@ -178,7 +178,11 @@ class Agent:
             if answered is not None and answered.outcome != "cancelled":
                 return answered
             await self._settle(chat)
-            result = await self._work(chat, state.run or f"run_{secrets.token_hex(8)}", on_step)
+            result = await self._work(chat, state.run, on_step)
+            if (
+                state.run and chat[turn].called < seq
+            ):  # a dead run that was at its end did not get to see the message
+                result = await self._work(chat, "", on_step)
             tail = (await chat.now())[turn]
         if tail.is_waiting and result.outcome == "done" and not self._lanes.is_awaited(_lane(chat)):
             self._in_background(
@@ -196,6 +200,8 @@ class Agent:
             await asyncio.sleep(self.debounce)
 
     async def _work(self, chat: Chat, run: str, on_step: OnStep | None) -> Result:
+        """``run``: the one to go on with, if there is one."""
+        run = run or f"run_{secrets.token_hex(8)}"
         callbacks = [callback for callback in (self.on_step, on_step) if callback is not None]
         going = self._runs[_lane(chat)] = Run(self, chat, run, callbacks)
         try:
@@ -205,15 +211,20 @@ class Agent:
         return await self._result(chat, chat[executions].started.last)
 
     async def _result(self, chat: Chat, seq: int) -> Result:
-        """Of the last run that was at work when a model was first asked after this entry."""
-        run = ""
+        """Of the first run that asked a model after this entry and was not cancelled; if there is none, of the last one."""
+        found: Entry | None = None
         async for entry in chat.entries(seq):
-            run = entry.run or run
-            if isinstance(entry.event, ModelCalled) and run:
+            if entry.run is None:
+                continue
+            if found is None or isinstance(entry.event, ModelCalled | RunStarted):
+                found = entry
+            if isinstance(entry.event, RunFinished) and entry.event.outcome != "cancelled":
                 break
+        assert found is not None, "a message is answered by a run"
+        assert found.run is not None
         started = chat[executions].started
-        began = started[started.upto(entry.seq) - 1]
-        return result_of(run, [one async for one in chat.entries(began)])
+        began = started[started.upto(found.seq) - 1]
+        return result_of(found.run, [one async for one in chat.entries(began)])
 
     async def system(self, chat: Chat) -> str:
         return await system_text(
@@ -223,6 +234,9 @@ class Agent:
             instructions=self.instructions,
             skills_told=self.skills.told() if self.skills else "",
         )
+
+    def is_wanted_elsewhere(self) -> bool:
+        return self._lanes.is_crowded
 
     async def what_now(self, call: Called) -> Literal["again", "interrupted"]:
         return await self.on_open_call(call) if self.on_open_call else "interrupted"

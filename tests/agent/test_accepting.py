@@ -193,6 +193,18 @@ async def test_what_failed_and_was_tried_again_before_a_crash_is_no_step_of_the_
     assert (result.outcome, result.text) == ("done", "the answer")
 
 
+async def test_a_message_that_meets_a_dead_run_at_its_limit_is_answered_by_another(store: Store) -> None:
+    chat = await store.chat("chat")
+    await chat.record(user("hello"))
+    for batch in history(upto=4):
+        await chat.record(*batch, run="r1")
+    made, model = agent(store, ["yes"], [look], steps=1)
+    result = await made.run("chat", "are you there?")
+    assert (result.outcome, result.text) == ("done", "yes")
+    assert users(model.payloads[-1]) == ["hello", "are you there?"]
+    assert await outcomes(await store.chat("chat")) == ["limit", "done"]
+
+
 async def test_a_message_that_was_recorded_only_is_nothing_to_resume(store: Store) -> None:
     chat = await store.chat("chat")
     await chat.record(user("overheard", origin="audit"), user("nudge", origin="internal"))
@@ -233,6 +245,26 @@ async def test_a_message_delivered_again_before_it_was_answered_is_answered_once
     made, model = agent(store, ["hi"], [])
     assert (await made.run("chat", "hello", id="tg-1")).text == "hi"
     assert len(model.payloads) == 1
+
+
+async def test_a_message_whose_run_was_cancelled_is_answered_once_when_it_is_delivered_again(
+    store: Store,
+) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store)
+    cancelled = asyncio.create_task(made.run("chat", "hello", id="tg-1"))
+    await model.asked()
+    cancelled.cancel()
+    await asyncio.wait((cancelled,))
+    again = asyncio.create_task(made.run("chat", "hello", id="tg-1"))
+    (await model.asked()).answer("hi")
+    assert (await again).text == "hi"
+    later = asyncio.create_task(made.run("chat", "hello", id="tg-1"))
+    asked = asyncio.create_task(model.asked())
+    await asyncio.wait((later, asked), return_when=asyncio.FIRST_COMPLETED)
+    assert later.done()
+    assert await later == await again
+    asked.cancel()
 
 
 async def test_without_an_id_the_same_words_are_another_message(store: Store) -> None:

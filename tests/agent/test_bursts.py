@@ -159,6 +159,7 @@ async def test_a_tool_that_runs_is_not_given_up_for_new_input(store: Store) -> N
     go_on.set()
     question = await model.asked()
     assert users(question.payload) == ["this?", "and this?"]
+    assert not any(run.interrupted.is_set() for run in made._runs.values())  # it is in this question already
     question.answer("Both.")
     await made.idle()
     chat = await store.chat("chat")

@@ -149,13 +149,15 @@ async def meddled(at: int, *, steps: int = 30) -> tuple[int, Chat, list[Result],
     later: list[asyncio.Task[Result]] = []
 
     async def arrive() -> None:
-        later.append(asyncio.create_task(made.run("chat", "and this?")))
+        later.append(asyncio.create_task(made.run("chat", "and this?", id="tg-2")))
         await until_said(store, "chat", "and this?")
 
     storage.before(at, arrive)
     results = [await made.run("chat", "this?")]
     count = storage.appended
     results += await asyncio.gather(*later)
+    if later:  # delivered once more, it is what it was
+        results.append(await made.run("chat", "and this?", id="tg-2"))
     assert is_empty(made)
     return count, await store.chat("chat"), results, model
 
@@ -182,15 +184,17 @@ async def test_a_message_is_seen_from_the_next_step_on_and_answered_wherever_in_
 async def test_the_result_is_that_of_the_run_that_answered_the_message_wherever_it_arrives() -> None:
     count, _, _, _ = await meddled(0)
     for at in range(2, count + 1):
-        _, _, [_, result], _ = await meddled(at)
+        _, _, [_, result, again], _ = await meddled(at)
         assert (at, result.text, result.outcome) == (at, "answer to this?, and this?", "done")
+        assert (at, again) == (at, result)
 
 
 async def test_a_message_that_finds_the_run_at_its_limit_is_answered_by_the_next_one() -> None:
     count, _, _, _ = await meddled(0, steps=2)
     for at in range(2, count + 1):
-        _, chat, [_, result], _ = await meddled(at, steps=2)
+        _, chat, [_, result, again], _ = await meddled(at, steps=2)
         assert (at, result.text) == (at, "answer to this?, and this?")
+        assert (at, again) == (at, result)
         assert not chat[turn].is_waiting
 
 
@@ -255,6 +259,32 @@ async def test_a_message_that_somebody_else_recorded_meanwhile_is_answered_too(s
     question = await model.asked()
     assert users(question.payload) == ["this?", "said elsewhere"]
     question.answer("Elsewhere.")
+    await made.idle()
+    assert not (await store.chat("chat"))[turn].is_waiting
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+async def test_it_is_answered_also_if_only_somebody_who_is_answered_already_waits_for_a_turn(
+    store: Store, crowded: bool
+) -> None:
+    model = Paused()
+    made = Agent(model=model, store=store, tools=[look], side_by_side=1)
+    await made.accept("chat", "this?")
+    question = await model.asked()
+    await made.accept("chat", "and this?")
+    if crowded:
+        await made.accept("other", "hello")
+    question.answer(step(("look", {})))
+    question = await model.asked()
+    assert users(question.payload) == ["this?", "and this?"]
+    await (await store.chat("chat")).user("said elsewhere")
+    question.answer("Both.")
+    for key in ("other", "chat") if crowded else ("chat",):
+        idle, asked = asyncio.create_task(made.idle()), asyncio.create_task(model.asked())
+        await asyncio.wait((idle, asked), return_when=asyncio.FIRST_COMPLETED)
+        assert asked.done(), key
+        assert key_of(asked.result().payload) == key
+        asked.result().answer("Yes.")
     await made.idle()
     assert not (await store.chat("chat"))[turn].is_waiting
 
