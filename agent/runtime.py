@@ -213,13 +213,19 @@ class Agent:
     async def _result(self, chat: Chat, seq: int) -> Result:
         """Of the first run that asked a model after this entry and was not cancelled; if there is none, of the last one."""
         found: Entry | None = None
+        asked = False
         async for entry in chat.entries(seq):
-            if entry.run is None:
-                continue
-            if found is None or isinstance(entry.event, ModelCalled | RunStarted):
-                found = entry
-            if isinstance(entry.event, RunFinished) and entry.event.outcome != "cancelled":
-                break
+            match entry.event:
+                case _ if entry.run is None:
+                    continue
+                case ModelCalled():
+                    found, asked = entry, True
+                case RunFinished(outcome=outcome) if asked:
+                    if outcome != "cancelled":
+                        break
+                    asked = False
+                case _ if found is None or isinstance(entry.event, RunStarted):
+                    found = entry
         assert found is not None, "a message is answered by a run"
         assert found.run is not None
         started = chat[executions].started
