@@ -172,22 +172,28 @@ class Agent:
     async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
         # In this process whoever came first; among processes one at a time, so that a run without an end is a dead one.
         async with self._lanes.of(_lane(chat)), chat.log.storage.alone(chat.key):
-            state = (await chat.now())[turn]
-            answered = None if state.run or state.called < seq else await self._result(chat, seq)
-            # Whoever was cancelled took nobody else's answer along.
-            if answered is not None and answered.outcome != "cancelled":
-                return answered
-            await self._settle(chat)
-            result = await self._work(chat, state.run, on_step)
-            if (
-                state.run and chat[turn].called < seq
-            ):  # a dead run that was at its end did not get to see the message
-                result = await self._work(chat, "", on_step)
+            result = await self._answered(chat, seq) or await self._attempt(chat, seq, on_step)
             tail = (await chat.now())[turn]
         if tail.is_waiting and result.outcome == "done" and not self._lanes.is_awaited(_lane(chat)):
             self._in_background(
                 self._answer(chat, tail.said, on_step)
             )  # of somebody who does not wait for it
+        return result
+
+    async def _answered(self, chat: Chat, seq: int) -> Result | None:
+        """If there is nothing left to do about this message. Whoever was cancelled took nobody else's answer along."""
+        state = (await chat.now())[turn]
+        if state.run or state.called < seq:
+            return None
+        result = await self._result(chat, seq)
+        return result if result.outcome != "cancelled" else None
+
+    async def _attempt(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
+        await self._settle(chat)
+        dead = chat[turn].run
+        result = await self._work(chat, dead, on_step)
+        if dead and chat[turn].called < seq:  # it was at its end, and did not get to see the message
+            result = await self._work(chat, "", on_step)
         return result
 
     async def _settle(self, chat: Chat) -> None:

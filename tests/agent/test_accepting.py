@@ -267,6 +267,17 @@ async def test_a_message_whose_run_was_cancelled_is_answered_once_when_it_is_del
     asked.cancel()
 
 
+async def test_a_message_that_was_answered_by_hand_is_not_answered_again_when_it_is_delivered_again(
+    store: Store,
+) -> None:
+    chat = await store.chat("chat")
+    await chat.user("hello", id="tg-1")
+    await chat.assistant("hello from a person")
+    made, model = agent(store, ["hi"], [])
+    await made.run("chat", "hello", id="tg-1")
+    assert model.payloads == []
+
+
 async def test_without_an_id_the_same_words_are_another_message(store: Store) -> None:
     made, model = agent(store, repeat(echo), [])
     for _ in range(2):
