@@ -61,7 +61,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 def due(view: View, messages: Sequence[Message], policy: Policy, count: Counter = estimate) -> str | None:
     """Why to compact now: ``count``, ``tokens``, or not at all. What a provider reported counts before estimates."""
-    if policy.above is not None and len(messages) > policy.above:
+    said = [message for message in messages if message.kind != "injected"]
+    if policy.above is not None and len(said) > policy.above:
         return "count"
     if policy.budget is not None and size(view, messages, count) > policy.budget:
         return "tokens"
@@ -153,7 +154,7 @@ def _zones(
     borders = [at for at in _borders(messages) if at <= first_open]
     before = [at for at in borders if start < at <= question and _says_more(messages[start:at])]
     after = [at for at in borders if since < at and since in borders and _says_more(messages[since:at])]
-    counts = [message.kind != "summary" for message in messages]
+    counts = [message.kind not in ("summary", "injected") for message in messages]
     return _Zones(sizes, besides, summary, start, since, before, after, counts)
 
 
