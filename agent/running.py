@@ -92,14 +92,23 @@ class Run:
                 await self.record(RunStarted(self.setup.name))
             outcome, error = await self._steps(now)
         except asyncio.CancelledError:
-            await asyncio.shield(self._finish("cancelled", "cancelled"))
+            await self._end("cancelled", "cancelled")
             raise
         except ChatfoldError as refused:
             outcome, error = "failed", str(refused)
         except Exception as bug:
-            await self._finish("failed", f"{type(bug).__name__}: {bug}")
+            await self._end("failed", f"{type(bug).__name__}: {bug}")
             raise
-        await self._finish(outcome, error)
+        await self._end(outcome, error)
+
+    async def _end(self, outcome: Any, error: str) -> None:
+        """Whoever cancels now is too late: that the run has ended is recorded before anything else is."""
+        ending = asyncio.ensure_future(self._finish(outcome, error))
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait((ending,))
+            raise
 
     async def _finish(self, outcome: Any, error: str) -> None:
         """Calls that will not be answered any more are said to be; then the end."""

@@ -8,6 +8,7 @@ import msgspec
 
 from eventlog import (
     Entry,
+    Forked,
     MessageAdded,
     ModelCalled,
     Rewound,
@@ -49,7 +50,7 @@ class Turn(msgspec.Struct, frozen=True):
         return self.is_waiting or bool(self.run)
 
 
-@projection(Turn, version=1, on=(MessageAdded, ModelCalled, RunStarted, RunFinished))
+@projection(Turn, version=1, on=(MessageAdded, ModelCalled, RunStarted, RunFinished, Forked))
 def turn(state: Turn, entry: Entry) -> Turn:
     match entry.event:
         case ModelCalled():
@@ -64,6 +65,8 @@ def turn(state: Turn, entry: Entry) -> Turn:
             return msgspec.structs.replace(state, run=entry.run or "")
         case RunFinished() if entry.run == state.run:
             return msgspec.structs.replace(state, run="")
+        case Forked():  # what was under way, or asked, is the parent's to go on with
+            return msgspec.structs.replace(state, run="", called=entry.seq)
     return state
 
 
@@ -189,12 +192,14 @@ class Executions(msgspec.Struct, frozen=True):
         return self.asked[asked - 1] if asked else first
 
 
-@projection(Executions, version=1, on=(MessageAdded, RunStarted, RunFinished))
+@projection(Executions, version=1, on=(MessageAdded, RunStarted, RunFinished, Forked))
 def executions(state: Executions, entry: Entry) -> Executions:
     event, run = entry.event, entry.run or ""
     if type(event) is MessageAdded:
         asks = event.role == "user" and event.origin == "exec"
         return msgspec.structs.replace(state, question=entry.seq) if asks else state
+    if type(event) is Forked:
+        return msgspec.structs.replace(state, running={})  # they are the parent's
     running = {other: seq for other, seq in state.running.items() if other != run}
     match event:
         case RunStarted():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent import Agent, ScriptedModel
-from eventlog import ChatExists, NoSuchChat
+from eventlog import ChatExists, NoSuchChat, RunStarted
 from projections import lineage
 
 
@@ -54,6 +54,19 @@ async def test_one_agent_has_many_conversations_that_know_nothing_of_each_other(
         await made.run(one, "in one")
         await made.run(other, "in the other")
         assert [m["content"] for m in await other.messages("openai")][1:] == ["in the other", "b"]
+
+
+async def test_what_is_under_way_in_a_chat_is_not_gone_on_with_in_its_fork() -> None:
+    async with agent("for the original", "for the fork") as made:
+        chat = await made.store.chat("chat")
+        await chat.user("a question")
+        await chat.record(RunStarted(), run="r1")
+        fork = await chat.fork("what-if")
+        assert await made.resume("what-if") is None
+        assert await made.resume_all() == ["chat"]
+        await made.idle()
+        assert (await made.run(fork, "and here?")).text == "for the fork"
+        assert [run.outcome for run in await chat.executions()] == ["done"]
 
 
 async def test_what_is_there_or_is_not_is_told(tmp_path: Path) -> None:

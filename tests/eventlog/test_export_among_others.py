@@ -69,7 +69,6 @@ def test_an_export_made_while_a_process_appends_is_a_whole_prefix(root: Path) ->
         found = asyncio.run(copies())
         assert child.wait(30) == 0
     last = list(scan(root / "chats" / "chat"))
-    assert len({len(entries) for entries in found}) > 2
     for entries in found:
         ids_in(entries)  # whole batches
         assert same_entries(entries, last[: len(entries)], sums=True)

@@ -1,8 +1,10 @@
 """A run that is cancelled, at whatever moment, has said so in the log; its calls are answered, and the next run goes on."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,33 +13,51 @@ import pytest
 
 from agent import Agent, Answer, Asked, Result, ScriptedModel, Store, tool
 from agent.models import Line
-from eventlog import Entry, MessageAdded, RunFinished, RunStarted, SendConfirmed, ToolCalled, ToolReturned
+from eventlog import (
+    Disk,
+    Entry,
+    MessageAdded,
+    RunFinished,
+    RunStarted,
+    SendConfirmed,
+    ToolCalled,
+    ToolReturned,
+)
 from faults.judging_runs import CALLS, entries_of, prompt_is_valid, requests_are_proved
 from faults.runs import CHAT, FIRST, SECOND, World, agent_in, in_memory, on_disk, talk
 from projections import executions, sends
 from projections.text import text_of
 
 Task = asyncio.Task[Result]
-Cancel = Callable[[Agent, Task, int], Awaitable[None]]
-"""Cancels the run at the n-th moment of its kind, if there are that many; returns when the run is over."""
+Cancel = Callable[[Agent, Callable[[], None], int], Awaitable[None]]
+"""Sees to it that the run is stopped at the n-th moment of its kind, if there are that many."""
 
 
-async def in_any_turn_of_the_loop(agent: Agent, run: Task, nth: int) -> None:
+class PausingDisk(Disk):
+    """Takes its time with what it is doing while ``seconds`` says so, and then does it."""
+
+    seconds = 0.0
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        time.sleep(self.seconds)
+        return super().write(fd, data)
+
+
+async def in_any_turn_of_the_loop(agent: Agent, stop: Callable[[], None], nth: int) -> None:
     for _ in range(nth):
         await asyncio.sleep(0)
-    run.cancel()
-    await asyncio.wait([run])
+    stop()
 
 
-async def in_an_append(agent: Agent, run: Task, nth: int) -> None:
-    await _watched(agent, run, nth, is_before=True)
+async def in_an_append(agent: Agent, stop: Callable[[], None], nth: int) -> None:
+    _watch(agent, stop, nth, is_before=True)
 
 
-async def after_an_append(agent: Agent, run: Task, nth: int) -> None:
-    await _watched(agent, run, nth, is_before=False)
+async def after_an_append(agent: Agent, stop: Callable[[], None], nth: int) -> None:
+    _watch(agent, stop, nth, is_before=False)
 
 
-async def _watched(agent: Agent, run: Task, nth: int, *, is_before: bool) -> None:
+def _watch(agent: Agent, stop: Callable[[], None], nth: int, *, is_before: bool) -> None:
     append, done = agent.store.log.append, 0
 
     async def watched(*args: Any, **options: Any) -> list[Entry]:
@@ -45,14 +65,13 @@ async def _watched(agent: Agent, run: Task, nth: int, *, is_before: bool) -> Non
         done += 1
         own = done
         if own == nth and is_before:
-            run.cancel()
+            stop()
         entries = await append(*args, **options)
         if own == nth and not is_before:
-            run.cancel()
+            stop()
         return entries
 
     setattr(agent.store.log, "append", watched)  # noqa: B010 (a method, says mypy)
-    await asyncio.wait([run])
 
 
 @pytest.mark.parametrize(
@@ -69,16 +88,17 @@ async def test_a_run_that_is_cancelled_ends_and_the_next_one_goes_on(
     fast_folder: Path, cancel: Cancel, where: str
 ) -> None:
     for nth in count(1):
-        folder = fast_folder / str(nth)
-        storage = in_memory() if where == "memory" else on_disk(folder)
+        folder, disk = fast_folder / str(nth), PausingDisk()
+        storage = in_memory() if where == "memory" else on_disk(folder, disk)
         folder.mkdir()
         await talk(Store(storage))
         world = World(folder)
         async with agent_in(world, storage, alone=True) as agent:
             run = asyncio.create_task(agent.run(CHAT, FIRST.text, id=FIRST.id))
-            await cancel(agent, run, nth)
+            await cancel(agent, partial(_stop, run, disk), nth)
+            await asyncio.wait([run])
             try:
-                await _judge(agent, world, run)
+                await _judge(agent, world, run, disk)
             except Exception as error:
                 raise AssertionError(f"cancelled at {nth}") from error
         if not run.cancelled():
@@ -86,9 +106,16 @@ async def test_a_run_that_is_cancelled_ends_and_the_next_one_goes_on(
     assert nth > 40
 
 
-async def _judge(agent: Agent, world: World, run: Task) -> None:
+def _stop(run: Task, disk: PausingDisk) -> None:
+    """While the disk is still at it."""
+    disk.seconds = 0.01
+    run.cancel()
+
+
+async def _judge(agent: Agent, world: World, run: Task, disk: PausingDisk) -> None:
     chat = await agent.store.chat(CHAT)
     left = await entries_of(chat)
+    disk.seconds = 0.0
     is_told = run.cancelled() and not _has_answered(left)  # else it came too late
     _has_ended(left, "cancelled" if is_told else "done")
     assert not chat[executions].running
