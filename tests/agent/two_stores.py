@@ -46,6 +46,7 @@ class Side:
 
     async def delete(self, who: Who, key: str, *anew: Event) -> None:
         """And begins another chat in its place. The other process is told when it next writes there, once."""
+        self.settle()
         await self.stores[who].delete(key)
         if anew:
             await self.stores[who].log.append(key, *anew)
@@ -69,7 +70,7 @@ class Side:
         self.forget(who=who)
 
     def settle(self) -> None:
-        """After every step."""
+        """After every step, and before anything is deleted."""
 
     def die(self, store: Store, key: str) -> None:
         pass
