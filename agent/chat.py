@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Literal, Self, TypeAlias
 
 from agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
+from agent.errors import CannotFit, SummaryFailed
 from agent.exporting import Form
 from agent.moment import Moment
 from agent.opening import KEEP, Opened, keep_up, open_view
@@ -263,12 +264,21 @@ class Chat(Moment):
         count: Counter = estimate,
     ) -> list[Entry]:
         """Puts older messages behind a summary. Nothing if there was nothing to do, or somebody else did it."""
-        done: list[Entry] = []
-        while new := await self._compacted(policy, summarise, trigger, count):
-            done += new
-            # What was injected twice was shown once: it is shown again when the first is hidden.
-            if policy.budget is None or (await self.prompt(count=count)).tokens.count <= policy.budget:
+        done = await self._compacted(policy, summarise, trigger, count)
+        # What was injected twice was shown once: it is shown again when the first is hidden.
+        while done and policy.budget is not None:
+            if (await self.prompt(count=count)).tokens.count <= policy.budget:
                 break
+            try:
+                more = await self._compacted(policy, summarise, trigger, count)
+            except (
+                CannotFit,
+                SummaryFailed,
+            ):  # what was done stands, and a verb that refuses leaves no trace
+                break
+            if not more:
+                break
+            done += more
         return done
 
     async def _compacted(

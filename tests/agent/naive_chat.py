@@ -169,10 +169,10 @@ class NaiveChat:
 
     # --- receiving ---------------------------------------------------------------------------------------
 
-    def sent_by_client(self, *contexts: Context, tools: bool) -> list[Said]:
-        """What a client has seen of these contexts."""
+    def sent_by_client(self, *, tools: bool) -> list[Said]:
+        """What a client has seen of the active context."""
         kinds = ("user", "assistant", "call", "result") if tools else ("user", "assistant")
-        seen = [fact for fact in facts_of(i for c in contexts for i in c.items) if fact.kind in kinds]
+        seen = [fact for fact in facts_of(self.now.active.items) if fact.kind in kinds]
         answered = {fact.name for fact in seen if fact.kind == "result"}
         sent: list[Said] = []
         for fact in seen:

@@ -197,8 +197,10 @@ class _Prompt:
 
     def inject(self, message: Message) -> None:
         """Before the question that is being answered, if there is one."""
-        answered = self.step.words and not self.step.calls
-        for some in (self.step.between,) if answered else (self.step.between, self.done):
+        if self.step.words and not self.step.calls:
+            self.say(message)
+            return
+        for some in (self.step.between, self.done):
             for at, one in reversed(list(enumerate(some))):
                 if one.is_question:
                     some.insert(at, message)

@@ -116,7 +116,7 @@ class Talking(SideBySide):
         3,
         key=keys,
         who=whos,
-        how=st.sampled_from(("whole", "whole", "behind", "edited", "edited", "last", "all", "other")),
+        how=st.sampled_from(("whole", "whole", "behind", "edited", "edited", "last", "other")),
         tools=st.booleans(),
         number=numbers,
         drawn=batches,
@@ -124,16 +124,15 @@ class Talking(SideBySide):
     def receive(self, key: str, who: Who, how: str, tools: bool, number: int, drawn: Drawn) -> None:
         """A client sends its whole history again."""
         model = self.model(key)
-        shown = model.now.contexts.values() if how == "all" else (model.now.active,)
-        seen = model.sent_by_client(*shown, tools=tools)
+        seen = model.sent_by_client(tools=tools)
         tail = [
             said
             for said in self.batch(model, drawn)
             if said.kind in ("user", "assistant", "system") or (tools and said.kind in ("call", "result"))
         ]
-        at = min(len(seen), 1 + number % max(1, len(seen)))
+        at = number % (len(seen) + 1)
         match how:
-            case "whole" | "all":
+            case "whole":
                 sent = seen + tail
             case "behind":
                 sent = seen[:at]

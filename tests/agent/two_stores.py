@@ -46,7 +46,6 @@ class Side:
 
     async def delete(self, who: Who, key: str, *anew: Event) -> None:
         """And begins another chat in its place. The other process is told when it next writes there, once."""
-        self.settle()
         await self.stores[who].delete(key)
         if anew:
             await self.stores[who].log.append(key, *anew)
@@ -70,7 +69,7 @@ class Side:
         self.forget(who=who)
 
     def settle(self) -> None:
-        """After every step, and before anything is deleted."""
+        """After every step."""
 
     def die(self, store: Store, key: str) -> None:
         pass
