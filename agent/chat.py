@@ -7,7 +7,7 @@ and again if somebody else was quicker. A verb that refuses has left no trace.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Self, TypeAlias
 
@@ -386,7 +386,7 @@ class Chat(Moment):
         await self._reopen()
         return erased
 
-    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncIterator[bytes]:
+    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
         chunks = self.log.storage.export(self.key) if form == "jsonl" else super().exported(form, model=model)
         async for data in chunks:
             yield data

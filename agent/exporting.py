@@ -10,8 +10,8 @@ import asyncio
 import errno
 import os
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -20,7 +20,7 @@ Form: TypeAlias = Literal["jsonl", "openai", "openai-responses", "anthropic", "u
 _CHUNK = 1 << 20
 
 
-async def read_chunks(path: Path | str) -> AsyncIterator[bytes]:
+async def read_chunks(path: Path | str) -> AsyncGenerator[bytes]:
     import aiofiles  # noqa: PLC0415 (not for those who never import or export)
 
     async with aiofiles.open(path, "rb") as file:
@@ -28,7 +28,7 @@ async def read_chunks(path: Path | str) -> AsyncIterator[bytes]:
             yield data
 
 
-async def write_file(path: Path, chunks: AsyncIterator[bytes]) -> None:
+async def write_file(path: Path, chunks: AsyncGenerator[bytes]) -> None:
     """It appears, or takes another's place, when all of it is on the medium. Nobody else may read it."""
     import aiofiles  # noqa: PLC0415
 
@@ -36,7 +36,7 @@ async def write_file(path: Path, chunks: AsyncIterator[bytes]) -> None:
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        async with aiofiles.open(temporary, "xb", opener=_private) as file:
+        async with aclosing(chunks), aiofiles.open(temporary, "xb", opener=_private) as file:
             async for data in chunks:
                 await file.write(data)
             await file.flush()

@@ -1,6 +1,6 @@
 """Moment: a chat as it was after one entry, and everything that can be read of it there."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -176,7 +176,7 @@ class Moment:
         """Writes the chat to a file, or what of it the form shows; the file is there when it is complete."""
         await write_file(Path(path), self.exported(form, model=model))
 
-    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncIterator[bytes]:
+    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
         """The same, in pieces."""
         if form not in get_args(Form):
             raise ValueError(f"no such form: {form!r}; there are: {', '.join(get_args(Form))}")

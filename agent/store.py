@@ -5,7 +5,8 @@ async with Store("./chats") as store:               # or Store.memory()
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,7 +68,8 @@ class Store:
     async def import_(self, source: Path | str | Chat, key: str) -> Chat:
         """An exported chat, from a file or from any other store, as the chat of this key: entry for entry the same."""
         try:
-            await self.log.storage.adopt(key, _pieces(source))
+            async with aclosing(_pieces(source)) as pieces:  # what is refused half-way leaves no file open
+                await self.log.storage.adopt(key, pieces)
         except ChatfoldError as error:
             error.chat = error.chat or key
             error.path = error.path or (None if isinstance(source, Chat) else Path(source))
@@ -75,5 +77,5 @@ class Store:
         return await self.chat(key)
 
 
-def _pieces(source: Path | str | Chat) -> AsyncIterator[bytes]:
+def _pieces(source: Path | str | Chat) -> AsyncGenerator[bytes]:
     return source.exported() if isinstance(source, Chat) else read_chunks(source)

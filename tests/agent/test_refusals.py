@@ -5,6 +5,7 @@ every entry. A refusal by name is in ``refusals``; here is what is refused whate
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,21 @@ async def trace(now: Scene) -> dict[str, object]:
     storage = now.store.log.storage
     found: dict[str, object] = {"view": now.chat.view.fingerprint}
     found |= {path.name: path.read_bytes() for path in now.files.iterdir()}
+    found["open"] = open_in(now.files)
     if isinstance(storage, FileStorage):
         return found | tree(storage._root)
     async for key in storage.chats():
         found[key] = (await storage.head(key), [entry async for entry in now.store.log.read(key)])
     return found
+
+
+def open_in(folder: Path) -> list[str]:
+    """The files of this folder that this process holds open: a file that is left to the garbage collector is one."""
+    targets = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that this loop reads with
+            targets.append(str(descriptor.readlink()))
+    return [target for target in targets if target.startswith(str(folder))]
 
 
 def tree(root: Path, *, caches: bool = False) -> dict[str, object]:
