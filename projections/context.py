@@ -15,6 +15,7 @@ leaving, taking up again, compacting and going back each append one small event.
 - A fork inherits everything, since it has all the entries.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -127,6 +128,7 @@ class Contexts(msgspec.Struct, frozen=True):
     packed: Rows[bytes] = Rows()  # the controls
     said: Seqs = Seqs()  # the messages of users and assistants that a model may see
     answers: Seqs = Seqs()  # those of assistants
+    internal: Seqs = Seqs()  # those in the user's role that no user has said
 
     @property
     def controls(self) -> Iterator[Control]:
@@ -147,6 +149,15 @@ class Contexts(msgspec.Struct, frozen=True):
     def messages(self, some: Spans) -> int:
         """How many messages these spans hold."""
         return sum(self.said.within(first, last) for first, last in some)
+
+    def turn_at(self, seq: int) -> int:
+        """Which turn entry ``seq`` is in: how many questions of the user there are up to it, those that were rewound included."""
+        return self.said.upto(seq) - self.answers.upto(seq) - self.internal.upto(seq)
+
+    def asked_at(self, turn: int) -> int:
+        """The seq of the question that turn ``turn`` begins with; 0 if there is no such turn."""
+        index = bisect_left(range(len(self.said)), turn, key=lambda index: self.turn_at(self.said[index]))
+        return self.said[index] if turn > 0 and index < len(self.said) else 0
 
     def checkpoint(self, some: Spans) -> int:
         """The seq of the last assistant message in these spans; 0 if there is none."""
@@ -196,8 +207,14 @@ def contexts(state: Contexts, entry: Entry) -> Contexts:
         if event.origin == "audit" or event.role not in ("user", "assistant"):
             return state
         said = state.said.append(entry.seq)
-        answers = state.answers.append(entry.seq) if event.role == "assistant" else state.answers
-        return Contexts(state.began, state.active, state.since, state.shelf, state.packed, said, answers)
+        answers, internal = state.answers, state.internal
+        if event.role == "assistant":
+            answers = answers.append(entry.seq)
+        elif event.origin == "internal":
+            internal = internal.append(entry.seq)
+        return Contexts(
+            state.began, state.active, state.since, state.shelf, state.packed, said, answers, internal
+        )
     control = _control(state, entry) if type(event) in _CONTROLS else None
     if control is None:
         return state
@@ -335,7 +352,7 @@ def _without(context: Context, seq: int) -> Context:
 def _beginning(state: Contexts) -> Contexts:
     """Where the chat of this state began, with what it knows of the whole log."""
     first = Context(MAIN, created=state.began)
-    return Contexts(state.began, first, 1, Shelf(), state.packed, state.said, state.answers)
+    return Contexts(state.began, first, 1, Shelf(), state.packed, state.said, state.answers, state.internal)
 
 
 def _at(state: Contexts, to: int) -> Contexts:

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 import msgspec
 
 from eventlog import Entry, ModelCalled, ModelReturned
+from projections.columns import Seqs
 from projections.folding import projection
 
 _MODELS = 64
 _OTHER = "(other models)"
 _ASKED = 16
+EVERY = 64
+"""Of so many calls one is marked: any call is found by its number without reading more than these."""
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -37,6 +40,8 @@ class Usage(msgspec.Struct, frozen=True):
     last: Spent = Spent()  # the newest call that said what it cost: how full the context was
     at: int = 0  # its seq
     asked: dict[str, str] = {}  # run -> the model that has not returned yet
+    called: int = 0  # how often a model was asked
+    marks: Seqs = Seqs()  # where: the first time and every 64th after it
 
     @property
     def tokens(self) -> int:
@@ -51,7 +56,8 @@ def usage(state: Usage, entry: Entry) -> Usage:
         asked[entry.run or ""] = event.model
         if len(asked) > _ASKED:  # runs that died while they waited
             del asked[next(iter(asked))]
-        return msgspec.structs.replace(state, asked=asked)
+        marks = state.marks if state.called % EVERY else state.marks.append(entry.seq)
+        return msgspec.structs.replace(state, asked=asked, called=state.called + 1, marks=marks)
     if type(event) is not ModelReturned:
         return state
     cost = spent(event.usage, failed=bool(event.error))
@@ -61,7 +67,7 @@ def usage(state: Usage, entry: Entry) -> Usage:
         model = _OTHER
     models = {**state.models, model: state.models.get(model, Spent()) + cost}
     last, at = (cost, entry.seq) if cost.tokens else (state.last, state.at)
-    return Usage(state.total + cost, models, last, at, asked)
+    return Usage(state.total + cost, models, last, at, asked, state.called, state.marks)
 
 
 def spent(usage: Mapping[str, int], *, failed: bool) -> Spent:

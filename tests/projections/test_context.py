@@ -142,6 +142,19 @@ def test_erasing_takes_words_away_and_nothing_else(talk: list[Event]) -> None:
     assert (live.since, live.said, live.answers) == (read.since, read.said, read.answers)
 
 
+@given(talks())
+def test_turns_are_counted_by_what_users_have_said(talk: list[Event]) -> None:
+    state = after(*talk)
+    asked = [
+        seq
+        for seq, event in enumerate(talk, 1)
+        if isinstance(event, MessageAdded) and (event.role, event.origin) == ("user", "exec")
+    ]
+    for seq in range(len(talk) + 2):
+        assert state.turn_at(seq) == sum(one <= seq for one in asked)
+    assert [state.asked_at(turn) for turn in range(len(asked) + 2)] == [0, *asked, 0]
+
+
 def mute(context: Context) -> Context:
     return msgspec.structs.replace(context, title="", reason="")
 

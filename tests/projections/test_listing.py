@@ -25,7 +25,7 @@ from eventlog import (
 )
 from eventlog.events import PLACEHOLDER
 from projections import Projection, fold, lineage, outline, start, usage
-from projections.cost import Spent
+from projections.cost import EVERY, Spent
 from projections.listing import Fork, Lineage, Outline
 
 S = TypeVar("S")
@@ -295,3 +295,12 @@ def test_any_event_passes_through_all_of_them(some: list[Event]) -> None:
         state = folded(projection, history)
         assert projection.load(projection.dump(state)) == state
     assert all(number >= 0 for number in astuple(folded(usage, history).total))
+
+
+@given(st.lists(st.booleans(), max_size=300))
+def test_of_so_many_calls_one_is_marked(calls: list[bool]) -> None:
+    history = entries([ModelCalled("m", "f") if call else user() for call in calls])
+    asked = [entry.seq for entry in history if isinstance(entry.event, ModelCalled)]
+    state = folded(usage, history)
+    assert state.called == len(asked)
+    assert [state.marks[index] for index in range(len(state.marks))] == asked[::EVERY]
