@@ -333,21 +333,22 @@ class Chat(Moment):
 
     async def at(self, point: Point) -> Moment:
         """The chat as it was after an entry: by its seq, by the name of a checkpoint, or by the time."""
-        seq = await self._seq(point)
+        seq = await self.seq_of(point)
         opened = await open_view(self.log, self.key, at=seq, projections=self.view.projections)
         return Moment(self.log, self.key, opened)
 
     async def rewind(self, to: Point, reason: str = "") -> Entry:
         """Goes back: what the model sees is again what it was there. What lies between stays in the log."""
-        return (await self.record(Rewound(await self._seq(to), reason)))[0]
+        return (await self.record(Rewound(await self.seq_of(to), reason)))[0]
 
     async def fork(self, key: str, at: Point | None = None) -> "Chat":
         """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
-        await self.log.fork(self.key, key, None if at is None else await self._seq(at))
+        await self.log.fork(self.key, key, None if at is None else await self.seq_of(at))
         opened = await open_view(self.log, key, projections=self.view.projections)
         return Chat(self.log, key, opened, self._later)
 
-    async def _seq(self, point: Point) -> int:
+    async def seq_of(self, point: Point) -> int:
+        """Which entry is meant."""
         now = await self.now()
         match point:
             case str() if point in now[lineage].checkpoints:

@@ -1,0 +1,142 @@
+"""Places: where chats are, and which chat is meant.
+
+A place is a store's folder, a chat's own folder wherever it lies, an export, or a ``Store`` that is open. It is only looked at:
+no lock is taken, nothing on disk is changed.
+"""
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agent import Chat, Store
+from agent.exporting import read_chunks
+from eventlog import ChatfoldError, NoSuchChat
+from eventlog.exports import Packing
+from eventlog.folder import BIG_PAGE
+from eventlog.scan import open_folder
+from eventlog.segment import first_of
+from projections import Projection
+
+LAST = "last"
+_PREFIX = 4  # characters that name a chat, if no other begins with them
+_TOLD = 8  # candidates that an error names
+
+
+class NoStore(ChatfoldError, LookupError):
+    next_step = "Say where with --store DIR or CHATFOLD_STORE; 'chatfold demo' makes one to look at"
+
+
+class UnknownChat(NoSuchChat):
+    next_step = "'chatfold ls' lists the chats"
+
+
+class AmbiguousChat(ChatfoldError, ValueError):
+    next_step = "Give more of the key"
+
+
+def store_folder(given: Path | str | None = None) -> Path:
+    """The one given, else that of CHATFOLD_STORE, else ``./chats`` or the current folder, if it is one."""
+    said = given or os.environ.get("CHATFOLD_STORE")
+    candidates = [Path(said)] if said else [Path("chats"), Path()]
+    for folder in candidates:
+        if (folder / "chats").is_dir():
+            return folder
+    where = "here" if not said else f"in {str(said)!r}"
+    raise NoStore(f"there is no store {where}", path=candidates[-1].absolute())
+
+
+@asynccontextmanager
+async def opened(
+    place: Path | str | Store, *, projections: Sequence[Projection[Any]] = (), keep_caches: bool = False
+) -> AsyncIterator[tuple[Store, str]]:
+    """The store, and the key of the chat if the place is but one; else nothing.
+
+    ``keep_caches``: what lists and searches have found out is kept for the next time, if the folder is ours.
+    """
+    if isinstance(place, Store):
+        yield place, ""
+        return
+    path = Path(place)
+    found = _look(path)
+    if found.lines is None:
+        read_only = not (keep_caches and found.is_ours)
+        async with Store(found.root, read_only=read_only, projections=projections) as store:
+            yield store, found.key
+    else:
+        async with Store.memory(projections=projections) as store:
+            try:
+                async with aclosing(found.lines) as lines:
+                    await store.log.storage.adopt(found.key, lines)
+            except ChatfoldError as error:
+                error.path = error.path or path
+                raise
+            yield store, found.key
+
+
+class _Found(NamedTuple):
+    """``lines``: of the one chat that is here, if it is in no store's folder."""
+
+    root: Path
+    key: str
+    lines: AsyncGenerator[bytes] | None = None
+    is_ours: bool = False
+
+
+def _look(path: Path) -> _Found:
+    if (path / "chats").is_dir():
+        ours = os.access(path, os.W_OK) and path.stat().st_uid == os.geteuid()
+        return _Found(path, "", is_ours=ours)
+    if is_chat_folder(path):
+        key = open_folder(path).chat
+        whole = path.absolute()
+        if whole.parent.name == "chats":
+            return _Found(whole.parent.parent, key)
+        return _Found(path, key, _lines(path))  # it was copied out of its store
+    if path.is_file():
+        return _Found(path, path.name.removesuffix(".jsonl"), read_chunks(path))
+    raise NoStore("this is no store, no chat's folder and no export", path=path)
+
+
+def is_chat_folder(path: Path) -> bool:
+    return path.is_dir() and any(first_of(one.name) is not None for one in path.iterdir())
+
+
+async def _lines(path: Path) -> AsyncGenerator[bytes]:
+    """A chat's folder as an export of it."""
+    folder = open_folder(path)
+    packing = Packing(folder.blob)
+    yield packing.begin()
+    for page in folder.pages(size=BIG_PAGE):
+        yield packing.page(page)
+    yield packing.end()
+
+
+# --- which chat ------------------------------------------------------------------------------------------
+
+
+async def find_chat(store: Store, name: str) -> Chat:
+    """By its key, the beginning of its key, or ``last``. Raises ``UnknownChat`` or ``AmbiguousChat``."""
+    chat = await store.chat(name)
+    if chat.seq:
+        return chat
+    return await store.chat(await _key(store, name))
+
+
+async def _key(store: Store, name: str) -> str:
+    if name == LAST:
+        listed = [one async for one in store.chats()]
+        if not listed:
+            raise UnknownChat("the store is empty", chat=name)
+        return max(listed, key=lambda one: (one.outline.active, one.key)).key
+    keys = sorted([key async for key in store.log.chats()])
+    found = [key for key in keys if key.startswith(name)] if len(name) >= _PREFIX else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        some = ", ".join(map(repr, found[:_TOLD])) + (", …" if len(found) > _TOLD else "")
+        raise AmbiguousChat(f"{name!r} could be {some}")
+    near = get_close_matches(name, keys, n=1)
+    raise UnknownChat(f"there is no chat {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))

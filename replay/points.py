@@ -1,0 +1,133 @@
+"""Points: from what an address says to the entry that is meant, and back.
+
+Turns, compactions, switches and requests are counted over the whole log, from 1, those that were rewound included: a
+number never means something else later. Nothing here reads more than a bounded piece of the log.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+from agent import Chat, Moment
+from eventlog import ModelCalled, NoSuchPoint
+from projections import Contexts, contexts, lineage, usage
+from projections.cost import EVERY
+from replay.address import HEAD, Address, Point
+
+COMPACTIONS = frozenset(("compacted",))
+SWITCHES = frozenset(("opened", "switched", "cleared"))
+
+
+async def seq_of(chat: Chat, point: Point, now: datetime | None = None) -> int:
+    """The seq of the entry that is meant; 0 is before the first. Raises ``NoSuchPoint``."""
+    seq = await _seq_of(chat, point, now or datetime.now(UTC)) - point.earlier
+    if seq < 0:
+        raise _nowhere(chat, f"{point} is before the beginning")
+    return seq
+
+
+async def range_of(chat: Chat, address: Address, now: datetime | None = None) -> tuple[int, int]:
+    """The seqs of both ends; of an address without a point, the whole chat."""
+    last = await seq_of(chat, address.last or HEAD, now)
+    first = await seq_of(chat, address.first, now) if address.first else 0
+    if address.is_range and first > last:
+        raise _nowhere(chat, f"{address.first} (entry {first}) comes after {address.last} (entry {last})")
+    return first, last
+
+
+async def _seq_of(chat: Chat, point: Point, now: datetime) -> int:
+    state = chat[contexts]
+    match point.kind:
+        case "seq":
+            return _checked(chat, point.number, chat.seq, "entry")
+        case "head":
+            return chat.seq - point.number
+        case "turn":
+            return _turn(chat, state, point)
+        case "compaction":
+            return _nth(chat, list(controls(state, COMPACTIONS)), point, "compaction")
+        case "switch":
+            return _nth(chat, list(controls(state, SWITCHES)), point, "context switch")
+        case "call":
+            total = chat[usage].called
+            number = total + 1 - point.number if point.backwards else point.number
+            _checked(chat, number, total, "request to a model", least=1)
+            return (await request(chat, number))[0]
+        case "time" | "ago":
+            return await chat.seq_of(point.time(now))
+        case "label":
+            return _label(chat, point.name)
+
+
+def _turn(chat: Moment, state: Contexts, point: Point) -> int:
+    total = state.turn_at(chat.seq)
+    number = total - point.number if point.backwards else point.number
+    _checked(chat, number, total, "turn", least=int(point.start))
+    if point.start:
+        return state.asked_at(number)
+    following = state.asked_at(number + 1)
+    return following - 1 if following else chat.seq
+
+
+def _nth(chat: Moment, seqs: list[int], point: Point, what: str) -> int:
+    number = len(seqs) + 1 - point.number if point.backwards else point.number
+    _checked(chat, number, len(seqs), what, least=1)
+    return seqs[number - 1]
+
+
+def _checked(chat: Moment, number: int, total: int, what: str, *, least: int = 0) -> int:
+    if not least <= number <= total:
+        there = f"the chat has {total}" if total else "the chat has none"
+        raise _nowhere(chat, f"there is no {what} {number}: {there}")
+    return number
+
+
+def _label(chat: Moment, name: str) -> int:
+    known = chat[lineage].checkpoints
+    if name not in known:
+        near = get_close_matches(name, list(known), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise _nowhere(chat, f"there is no checkpoint {name!r}{hint}")
+    return known[name]
+
+
+def _nowhere(chat: Moment, message: str) -> NoSuchPoint:
+    return NoSuchPoint(message, chat=chat.key, seq=chat.seq)
+
+
+# --- and back --------------------------------------------------------------------------------------------
+
+
+def controls(state: Contexts, kinds: frozenset[str]) -> Iterator[int]:
+    return (control.seq for control in state.controls if control.kind in kinds)
+
+
+def names(state: Contexts) -> dict[int, str]:
+    """What the compactions and switches of a chat are called: seq -> ``c2``."""
+    found: dict[int, str] = {}
+    for letter, kinds in (("c", COMPACTIONS), ("s", SWITCHES)):
+        found |= {seq: f"{letter}{number}" for number, seq in enumerate(controls(state, kinds), 1)}
+    return found
+
+
+async def request(chat: Moment, number: int) -> tuple[int, ModelCalled]:
+    """The seq and the event of the request of this number, which there is."""
+    first = (number - 1) // EVERY
+    skip = (number - 1) % EVERY
+    async for entry in chat.entries(chat[usage].marks[first]):
+        if isinstance(entry.event, ModelCalled):
+            if not skip:
+                return entry.seq, entry.event
+            skip -= 1
+    raise AssertionError("as many were counted")
+
+
+async def request_number(chat: Moment, seq: int) -> int:
+    """How many requests there are up to entry ``seq``."""
+    marks = chat[usage].marks
+    before = bisect_right(range(len(marks)), seq, key=marks.__getitem__)
+    if not before:
+        return 0
+    since = [one async for one in chat.entries(marks[before - 1], seq) if isinstance(one.event, ModelCalled)]
+    return (before - 1) * EVERY + len(since)
