@@ -18,9 +18,10 @@ Where to look. ``store``, ``chat`` what can be done, ``moment`` what can be read
 ``models`` and ``tools`` what they are; ``chat_tools``, ``shell``, ``skill_files``, ``mcp_tools`` the tools there are.
 """
 
-from agent.anthropic_model import AnthropicModel as AnthropicModel
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from agent.chat import Chat as Chat
-from agent.chat_tools import CHAT_TOOLS as CHAT_TOOLS
 from agent.compaction import HISTORY as HISTORY
 from agent.compaction import IN_MEMORY as IN_MEMORY
 from agent.compaction import Policy as Policy
@@ -28,31 +29,68 @@ from agent.errors import CannotFit as CannotFit
 from agent.errors import NoSuchContext as NoSuchContext
 from agent.errors import OtherHistory as OtherHistory
 from agent.errors import SummaryFailed as SummaryFailed
-from agent.execution import NotRunning as NotRunning
-from agent.execution import execution as execution
-from agent.execution import inject_assistant_once as inject_assistant_once
-from agent.execution import inject_system_once as inject_system_once
 from agent.listing import Listed as Listed
-from agent.models import Answer as Answer
-from agent.models import Asked as Asked
-from agent.models import Model as Model
-from agent.models import ModelFailed as ModelFailed
-from agent.models import ScriptedModel as ScriptedModel
 from agent.moment import Moment as Moment
-from agent.openai_model import OpenAIModel as OpenAIModel
 from agent.opening import Opened as Opened
 from agent.opening import keep_view as keep_view
 from agent.opening import open_view as open_view
 from agent.opening import window_entries as window_entries
-from agent.results import Result as Result
-from agent.runtime import Agent as Agent
 from agent.says import assistant as assistant
 from agent.says import system as system
 from agent.says import user as user
-from agent.shell import shell_tool as shell_tool
-from agent.steps import Step as Step
 from agent.store import Store as Store
 from agent.summary import Material as Material
-from agent.tools import Tool as Tool
-from agent.tools import tool as tool
 from eventlog import NoSuchPoint as NoSuchPoint
+
+if TYPE_CHECKING:
+    from agent.anthropic_model import AnthropicModel as AnthropicModel
+    from agent.chat_tools import CHAT_TOOLS as CHAT_TOOLS
+    from agent.execution import NotRunning as NotRunning
+    from agent.execution import execution as execution
+    from agent.execution import inject_assistant_once as inject_assistant_once
+    from agent.execution import inject_system_once as inject_system_once
+    from agent.models import Answer as Answer
+    from agent.models import Asked as Asked
+    from agent.models import Model as Model
+    from agent.models import ModelFailed as ModelFailed
+    from agent.models import ScriptedModel as ScriptedModel
+    from agent.openai_model import OpenAIModel as OpenAIModel
+    from agent.results import Result as Result
+    from agent.runtime import Agent as Agent
+    from agent.shell import shell_tool as shell_tool
+    from agent.steps import Step as Step
+    from agent.tools import Tool as Tool
+    from agent.tools import tool as tool
+
+# Whoever only keeps or looks at chats does not wait for what an agent needs: these are imported when they are first used.
+_LATE = {
+    "AnthropicModel": "agent.anthropic_model",
+    "CHAT_TOOLS": "agent.chat_tools",
+    "NotRunning": "agent.execution",
+    "execution": "agent.execution",
+    "inject_assistant_once": "agent.execution",
+    "inject_system_once": "agent.execution",
+    "Answer": "agent.models",
+    "Asked": "agent.models",
+    "Model": "agent.models",
+    "ModelFailed": "agent.models",
+    "ScriptedModel": "agent.models",
+    "OpenAIModel": "agent.openai_model",
+    "Result": "agent.results",
+    "Agent": "agent.runtime",
+    "shell_tool": "agent.shell",
+    "Step": "agent.steps",
+    "Tool": "agent.tools",
+    "tool": "agent.tools",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'agent' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LATE[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

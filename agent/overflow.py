@@ -7,26 +7,24 @@ in whatever it was raised from. A limit on requests or on spending is not meant.
 import re
 from collections.abc import Iterator
 
-_TOO_LONG = re.compile(
-    r"context[ _-]?(length|window|size|limit)|maximum (context|prompt|input|number of (input )?tokens)"
+# Compiled when they are first needed: not by whoever only looks at a chat.
+_TOO_LONG = (
+    r"(?i)context[ _-]?(length|window|size|limit)|maximum (context|prompt|input|number of (input )?tokens)"
     r"|(prompt|input|request|message|conversation)s?( token count)?( is| are)? too (long|large)"
     r"|too many (input )?tokens|exceeds? (the |its )?(maximum|max|limit|model'?s?).{0,40}tokens?"
     r"|tokens?.{0,40}exceeds? (the |its )?(configured )?(maximum|max|limit)|reduce the length"
-    r"|model token limit|request[ _]too[ _]large|request exceeds the maximum size",
-    re.IGNORECASE,
+    r"|model token limit|request[ _]too[ _]large|request exceeds the maximum size"
 )
-_RATE = re.compile(
-    r"rate[ _-]?limit|quota|per[ _-](minute|hour|day)|billing|too many requests", re.IGNORECASE
-)
+_RATE = r"(?i)rate[ _-]?limit|quota|per[ _-](minute|hour|day)|billing|too many requests"
 
 
 def is_too_long(error: BaseException) -> bool:
     """The outermost error that says anything about a limit decides."""
     for one in _chain(error):
         texts = list(_texts(one))
-        if any(_RATE.search(text) for text in texts):
+        if any(re.search(_RATE, text) for text in texts):
             return False
-        if any(_TOO_LONG.search(text) for text in texts):
+        if any(re.search(_TOO_LONG, text) for text in texts):
             return True
     return False
 

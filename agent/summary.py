@@ -19,23 +19,14 @@ from projections.wire import json_text, words_of
 _SECTIONS = ("Facts", "Preferences", "Decisions", "Open items", "Asked", "Tools used")
 _LINES = 40  # of a section at most; the newest are kept, as many as there is room for
 _LINE = 160
-_USED = re.compile(r"- (.*): (\d+) times, (\d+) failed")
-_SENTENCE = re.compile("[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]?")
+# Compiled when they are first needed: not by whoever only looks at a chat.
+_USED = r"- (.*): (\d+) times, (\d+) failed"
+_SENTENCE = "[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]?"
 _SIGNS = {
-    "Preferences": re.compile(
-        r"\b(prefer|always|never|please|don't|do not|like to)\b|喜欢|偏好|总是|不要|请", re.IGNORECASE
-    ),
-    "Decisions": re.compile(
-        r"\b(decided|decision|agreed|let's|we will|we'll|going with|chose)\b|决定|采用|改用|选择",
-        re.IGNORECASE,
-    ),
-    "Open items": re.compile(
-        r"\b(todo|still|remaining|later|next|unresolved|not yet|need to)\b|待办|未完成|下一步|还需|需要",
-        re.IGNORECASE,
-    ),
-    "Facts": re.compile(
-        r"\b(is|are|was|because|means|found|uses|fails|works|returns)\b|是|因为|发现|使用", re.IGNORECASE
-    ),
+    "Preferences": r"(?i)\b(prefer|always|never|please|don't|do not|like to)\b|喜欢|偏好|总是|不要|请",
+    "Decisions": r"(?i)\b(decided|decision|agreed|let's|we will|we'll|going with|chose)\b|决定|采用|改用|选择",
+    "Open items": r"(?i)\b(todo|still|remaining|later|next|unresolved|not yet|need to)\b|待办|未完成|下一步|还需|需要",
+    "Facts": r"(?i)\b(is|are|was|because|means|found|uses|fails|works|returns)\b|是|因为|发现|使用",
 }
 
 
@@ -90,7 +81,7 @@ def _merge(sections: dict[str, list[str]], tools: dict[str, tuple[int, int]], pr
     for line in previous.splitlines():
         if line.rstrip(":") in sections:
             current = line.rstrip(":")
-        elif current == "Tools used" and (used := _USED.fullmatch(line)):
+        elif current == "Tools used" and (used := re.fullmatch(_USED, line)):
             total, failed = tools.get(used[1], (0, 0))
             tools[used[1]] = total + int(used[2]), failed + int(used[3])
         elif line.strip():
@@ -101,9 +92,9 @@ def _look(sections: dict[str, list[str]], message: Message) -> None:
     text = text_of(message.parts)
     if message.role == "user" and text.strip():
         sections["Asked"].append(one_line(text, _LINE))
-    for sentence in _SENTENCE.findall(text):
+    for sentence in re.findall(_SENTENCE, text):
         for name, sign in _SIGNS.items():
-            if sign.search(sentence) and not (name == "Facts" and message.role == "user"):
+            if re.search(sign, sentence) and not (name == "Facts" and message.role == "user"):
                 sections[name].append(one_line(sentence, _LINE))
                 break
 

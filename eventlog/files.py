@@ -28,17 +28,9 @@ from eventlog.events import Entry, Head
 from eventlog.exports import Packing
 from eventlog.folder import BIG_PAGE, Folder
 from eventlog.forking import fork_chat
+from eventlog.grepping import grep
 from eventlog.lanes import OPEN_CHATS, Lanes
-from eventlog.layout import (
-    CHATS,
-    LISTING,
-    chat_path,
-    make_root,
-    move_out,
-    read_key,
-    stamp,
-    sweep,
-)
+from eventlog.layout import CHATS, LISTING, chat_path, make_root, move_out, read_key, stamp, sweep
 from eventlog.line import ESCAPE, Draft, decode, decode_all, link_of
 from eventlog.lock import alone, locked
 from eventlog.names import chat_key, is_hashed
@@ -250,6 +242,10 @@ class FileStorage:
                 return search(index, folder.link, pages, read, query, limit, without)
             except NoSuchChat:
                 return []
+
+    async def grep(self, chat: str, text: str) -> list[int]:
+        self._check_process()
+        return await asyncio.to_thread(grep, Folder(chat_path(self._root, chat), chat, self._disk), text)
 
     def _index(self, chat: str) -> tuple[Folder, SearchIndex]:
         """A folder of its own: catching up with a long chat must not hold up those who read it."""

@@ -99,6 +99,14 @@ class Log:
         """
         return await self.storage.search(chat, query, limit=limit, without=without)
 
+    async def grep(self, chat: str, text: str) -> list[int]:
+        """The seqs, in order, of the entries that hold this very text, case and all, in one of their strings.
+
+        Needs no index. Whatever somebody put in is found, also what ``search`` passes over: reasoning, recalled copies,
+        skills, ids; but nothing inside of bytes, or of events of types not known. ValueError for the empty text.
+        """
+        return await self.storage.grep(chat, text)
+
     def chats(self) -> AsyncIterator[str]:
         return self.storage.chats()
 

@@ -9,6 +9,7 @@ from eventlog.clock import Clock, now
 from eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
 from eventlog.events import Entry, Head
 from eventlog.exports import Blob, Packing, Unpacking
+from eventlog.grepping import checked, holds
 from eventlog.line import Draft, decode, link_of, references, resolve
 from eventlog.lookups import fingerprints_of
 from eventlog.names import folder_name
@@ -238,6 +239,11 @@ class MemoryStorage:
             return decode(found.whole(found.line(seq)))
 
         return search(found.index, link, pages, read, query, limit, without)
+
+    async def grep(self, chat: str, text: str) -> list[int]:
+        found, wanted = self._chats.get(chat) or _Chat(), checked(text)
+        lines = enumerate(found.lines, 1)
+        return [seq for seq, line in lines if holds(decode(found.whole(line)).event, wanted)]
 
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
         found = self._chats.get(chat)

@@ -68,6 +68,9 @@ class Storage(Protocol):
     ) -> list[Hit]:
         """The entries that hold all words of the query, best first; none of the spans ``without``."""
 
+    async def grep(self, chat: str, text: str) -> list[int]:
+        """The seqs, in order, of the entries that hold this very text in one of their strings; see ``grepping``."""
+
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
         """Keeps bytes made from the entries up to ``head``, as a cache: they may be gone the next moment."""
 

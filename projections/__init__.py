@@ -25,7 +25,7 @@ Where to look: ``folding`` projections and views, ``context`` which part of the 
 sent, ``to_*`` in whose shape; ``archive``, ``lifetime``, ``digest`` what else is read from the log with their help.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from projections.archive import IndexRow as IndexRow
 from projections.archive import archived as archived
@@ -60,7 +60,6 @@ from projections.prompt import Message as Message
 from projections.prompt import first_difference as first_difference
 from projections.prompt import messages as messages
 from projections.to_anthropic import anthropic as anthropic
-from projections.to_markdown import markdown as markdown
 from projections.to_openai import openai_chat as openai_chat
 from projections.to_openai import openai_responses as openai_responses
 from projections.to_seeds import transcript as transcript
@@ -72,6 +71,20 @@ from projections.work import executions as executions
 from projections.work import sends as sends
 from projections.work import skills as skills
 from projections.work import turn as turn
+
+if TYPE_CHECKING:
+    from projections.to_markdown import markdown as markdown
+
+
+def __getattr__(name: str) -> Any:
+    """``markdown`` is imported when it is first used: few need it, and all wait for imports."""
+    if name != "markdown":
+        raise AttributeError(f"module 'projections' has no attribute {name!r}")
+    from projections.to_markdown import markdown  # noqa: PLC0415
+
+    globals()[name] = markdown
+    return markdown
+
 
 STANDARD: tuple[Projection[Any], ...] = (
     contexts,

@@ -1,214 +1,130 @@
 """The ``chatfold`` command.
 
-    chatfold demo [DIR]                  records a small chat with an agent and prints it back
-    chatfold check PATH [--repair]       0: healthy, 1: a torn tail, 2: damaged or not checkable
-    chatfold salvage PATH TARGET         copies out everything that verifies
+Each verb is a function in ``replay.commands``, imported when it is called: ``chatfold ls`` does not wait for what only ``step``
+needs. What goes wrong is told in one line on stderr, never in a traceback. The exit code says what it was:
 
-What goes wrong is told in one line on stderr, never in a traceback; the exit code is then 1, or 2 from
-``check``. Modules are imported where they are needed: ``chatfold --help`` should not wait for an event loop.
+    0    done; nothing differs        4    a log is damaged
+    1    a difference, a divergence,  5    written by a newer chatfold
+         nothing found                6    an extra is not installed
+    2    it was asked wrongly         7    anything else went wrong
+    3    no such chat, point, place   130  interrupted
 """
 
-import shlex
-import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from eventlog import Entry, Event, Part, Problem, Report
-
-_WIDTH = 88
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="chatfold")
-def main() -> None:
-    """Chats as append-only logs of readable JSON lines."""
-
-
-@main.command()
-@click.argument("folder", metavar="[DIR]", default="./chatfold-demo", type=click.Path(path_type=Path))
-def demo(folder: Path) -> None:
-    """Record a small chat with an agent into a store in DIR (default ./chatfold-demo) and print it back."""
-    import asyncio  # noqa: PLC0415
-
-    from replay.demo import record  # noqa: PLC0415
-
-    with _told():
-        shown = asyncio.run(record(folder))
-        for title, entries in shown.items():
-            click.echo("\n".join([printable(title), *map(entry_line, entries), ""]))
-        for line in _next_steps(folder):
-            click.echo(line)
+VERBS = {
+    "ls": ("lists", "The chats, newest first"),
+    "log": ("logs", "What happened in a chat, a line each"),
+    "show": ("showing", "One event: what it says, what belongs to it, what it changed"),
+    "context": ("contexts", "What the model sees, and what is archived"),
+    "messages": ("requests", "Exactly what a model is, or was, sent"),
+    "diff": ("differences", "What changed between two points"),
+    "why": ("differences", "When a text entered the context, and when and why it left"),
+    "tree": ("lists", "Which chat was forked from which"),
+    "search": ("lists", "Words in all chats, or in one"),
+    "stats": ("figures", "Tokens, turns, tools, and the size of the context over time"),
+    "fork": ("changes", "A chat of its own from any point of another"),
+    "replay": (
+        "verdicts",
+        "Fold again, compare every fingerprint; or run an agent's code against the recording",
+    ),
+    "rerun": ("verdicts", "Run one turn again for real, in a fork"),
+    "step": ("steps", "Step through a chat in the terminal"),
+    "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
+    "import": ("files", "An exported chat into a store"),
+    "check": ("checks", "Is every byte as it was written? With repair"),
+    "salvage": ("checks", "Copy out of a damaged chat what still verifies"),
+    "demo": ("demos", "Record a small chat to look at"),
+}
 
 
-@main.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--repair", "mend", is_flag=True, help="Mend what is damaged, after a copy of every file it changes."
+class Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        module = import_module(f"replay.commands.{VERBS[cmd_name][0]}")
+        command: click.Command = getattr(module, "import_" if cmd_name == "import" else cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, said) for name, (_, said) in VERBS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from difflib import get_close_matches  # noqa: PLC0415 (for whoever mistypes)
+
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], VERBS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else " 'chatfold --help' lists the verbs."
+            ctx.fail(f"There is no verb {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
 )
-@click.option("--quick", is_flag=True, help="Only names, headers and the end of each log.")
-def check(path: Path, *, mend: bool, quick: bool) -> None:
-    """Check a chat's folder, or every chat of a store.
+@click.option(
+    "--store", metavar="DIR", help="The store: a folder. Default: $CHATFOLD_STORE, ./chats, or here."
+)
+@click.version_option(package_name="chatfold")
+@click.pass_context
+def cli(ctx: click.Context, store: str | None) -> None:
+    """Look at chats that agents have recorded: what happened, what the model saw, why it forgot.
 
-    Exit code 0: healthy. 1: a torn tail, which the next writer sets aside. 2: damaged.
+    \b
+    chatfold demo && export CHATFOLD_STORE=chatfold-demo     something to look at
+    chatfold ls                                              the chats there are
+    chatfold log last                                        what happened in the newest
+    chatfold messages last --for-call 1                      exactly what was sent, and proof of it
+    chatfold why last "newlines"                             where a text went
+    chatfold step last                                       event by event
+
+    A chat is named by its key, the beginning of it, or 'last'; CHAT@POINT is the chat as it was: CHAT@12 after entry 12,
+    CHAT@t3 after turn 3, CHAT@c1^ before compaction 1, CHAT@head-5, CHAT@-2h, CHAT@a-checkpoint; CHAT@A..B is a range.
     """
-    import eventlog  # noqa: PLC0415
-
-    if mend and quick:
-        raise click.UsageError("--repair looks at everything: leave out --quick")
-    worst = 0
-    for chat in _chats(path):
-        try:
-            report = eventlog.check(chat, full=not quick)
-            for line in _report_lines(report):
-                click.echo(line)
-            if mend and not report.ok:
-                for line in _repair_lines(eventlog.repair(chat)):
-                    click.echo(line)
-                report = eventlog.check(chat)
-            worst = max(worst, _severity(report.problems))
-        except (eventlog.ChatfoldError, OSError) as error:
-            _tell(error)  # and on to the other chats
-            worst = 2
-    sys.exit(worst)
+    ctx.obj = store
+    if ctx.invoked_subcommand is None:
+        if sys.stdout.isatty():
+            command = cli.get_command(ctx, "ls")
+            assert command is not None
+            ctx.invoke(command)
+            click.echo("\nchatfold log last · chatfold step last · chatfold --help", err=True)
+        else:
+            click.echo(ctx.get_help())
 
 
-@main.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
-def salvage(path: Path, target: Path) -> None:
-    """Copy everything that still verifies out of the chat's folder PATH into a new folder TARGET."""
-    import eventlog  # noqa: PLC0415
-
-    with _told():
-        count = eventlog.salvage(path, target)
-        click.echo(f"{_entries(count)} copied to {printable(str(target / 'salvaged.jsonl'))}")
-
-
-def _next_steps(folder: Path) -> Iterator[str]:
-    from replay.demo import CHAT  # noqa: PLC0415
-
-    segment = shlex.quote(str(folder / "chats" / CHAT / "0000000000000001.jsonl"))
-    command = "chatfold" if shutil.which("chatfold") else shlex.quote(sys.argv[0])
-    yield "The chat is a file of JSON lines. Try:"
-    yield printable(f"  jq -c '[.seq, .event.type, .run]' {segment}")
-    yield printable(f"  tail -n 1 {segment}")
-    yield printable(f"  {command} check {shlex.quote(str(folder))}")
-    yield printable(f"  {command} demo {shlex.quote(str(folder))}    # again: the chat goes on")
-
-
-# --- what is printed -------------------------------------------------------------------------------------
-
-
-def printable(text: str) -> str:
-    """The text on one line, with everything that could steer a terminal or mislead an eye made visible."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
-def entry_line(entry: "Entry") -> str:
-    """seq, local time, and what happened, on one line of a terminal."""
-    from datetime import UTC, datetime  # noqa: PLC0415
-
-    time = datetime.fromtimestamp(entry.ts / 1000, tz=UTC).astimezone()
-    what = printable(_told_event(entry.event))
-    return f"{entry.seq:>4}  {time:%H:%M:%S}  {what if len(what) <= _WIDTH else what[: _WIDTH - 1] + '…'}"
-
-
-def _told_event(event: "Event") -> str:
-    from eventlog import (  # noqa: PLC0415
-        Forked,
-        MessageAdded,
-        ModelCalled,
-        Noted,
-        RunFinished,
-        ToolCalled,
-        ToolReturned,
-    )
-
-    match event:
-        case MessageAdded():
-            return f"{event.role}: {_text_of(event.parts)}"
-        case ToolCalled():
-            return f"{event.call}: {event.name}({event.args!r})"
-        case ToolReturned():
-            return f"{event.call} {'failed' if event.failed else 'returned'}: {_text_of(event.parts)}"
-        case Forked():
-            return f"forked from {event.parent} at seq {event.at}"
-        case ModelCalled():
-            return f"model called: {event.model}, request {event.request}"
-        case Noted():
-            return f"noted: {event.name}"
-        case RunFinished():
-            return f"run finished: {event.outcome}"
-    return str(type(event).__struct_config__.tag).replace("_", " ")
-
-
-def _text_of(parts: "tuple[Part, ...]") -> str:
-    from eventlog import Reasoning, Text  # noqa: PLC0415
-
-    return " ".join(part.text if isinstance(part, Text | Reasoning) else "[attachment]" for part in parts)
-
-
-def _entries(count: int) -> str:
-    return f"{count} entry" if count == 1 else f"{count} entries"
-
-
-def _severity(problems: "list[Problem]") -> int:
-    return max(({"damaged": 2, "torn": 1}.get(problem.kind, 0) for problem in problems), default=0)
-
-
-def _report_lines(report: "Report") -> Iterator[str]:
-    word = ("ok", "torn", "damaged")[_severity(report.problems)]
-    segments = f"{report.segments} segment" + ("s" if report.segments != 1 else "")
-    yield f"{word}: {printable(str(report.path))}: {_entries(report.entries)} in {segments}"
-    for problem in report.problems:
-        place = f"{problem.path.name}" + (f" at byte {problem.offset}" if problem.offset is not None else "")
-        seq = f", seq {problem.seq}" if problem.seq is not None else ""
-        yield f"  {problem.kind}: {printable(place)}{seq}: {printable(problem.message)}"
-
-
-def _repair_lines(report: "Report") -> Iterator[str]:
-    for path in report.kept:
-        yield f"  kept as it was: {printable(str(path))}"
-    lost = ", ".join(map(str, report.lost)) or "none"
-    yield f"  repaired; entries that could not be kept: {lost}"
-
-
-# --- what is asked for, and what goes wrong --------------------------------------------------------------
-
-
-def _chats(path: Path) -> list[Path]:
-    """The chat's folder itself or, for a store, the folders of its chats."""
-    inner = path / "chats"
-    if not inner.is_dir():
-        return [path]
-    return sorted(folder for folder in inner.iterdir() if not folder.name.startswith("."))
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Whatever is expected to go wrong ends in one line, not in a traceback."""
-    from eventlog import ChatfoldError  # noqa: PLC0415
-
+def main(args: list[str] | None = None) -> Any:
+    """The entry point: everything that is expected to go wrong ends in one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        yield
-    except (ChatfoldError, OSError) as error:
-        _tell(error)
+        sys.exit(cli.main(args, prog_name="chatfold", standalone_mode=False) or 0)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        sys.exit(130)
+    except BrokenPipeError:
+        _close_quietly()
         sys.exit(1)
 
 
-def _tell(error: Exception) -> None:
-    if isinstance(error, BrokenPipeError):
-        raise error  # whoever read our output has seen enough: click ends quietly
-    text = str(error)
-    if isinstance(error, OSError):
-        text = f"{error.strerror or error}: {error.filename}" if error.filename else text
-    click.echo(f"chatfold: {printable(text)}", err=True)
+def _close_quietly() -> None:
+    """Whoever read our output has seen enough: what is left in the buffer is not complained about."""
+    import os  # noqa: PLC0415
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

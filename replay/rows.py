@@ -46,6 +46,7 @@ from eventlog import (
 from projections.cost import spent
 from projections.text import one_line
 from projections.wire import json_text
+from replay.items import kind_name
 
 # What a list calls each kind of event, and the sign that goes with it: nothing is told by colour alone.
 _CALLED: dict[type, tuple[str, str]] = {
@@ -103,9 +104,10 @@ def row(entry: Entry, turn: int = 0, name: str = "", *, most: int = 1 << 62) -> 
     failed = is_failure(event)
     what, glyph = _called(event)
     text = one_line(told(event, most), most)
-    kind = event.name if isinstance(event, Unknown) else str(type(event).__struct_config__.tag)
     glyph = _FAILED if failed else glyph
-    return Row(entry.seq, entry.ts, turn, kind, what, glyph, text, failed, entry.run, entry.id, name)
+    return Row(
+        entry.seq, entry.ts, turn, kind_name(event), what, glyph, text, failed, entry.run, entry.id, name
+    )
 
 
 def _called(event: Event) -> tuple[str, str]:
@@ -151,7 +153,7 @@ def told(event: Event, most: int = 1 << 62) -> str:
 
 def _model(event: ModelCalled | ModelReturned) -> str:
     if isinstance(event, ModelCalled):
-        tools = f", {len(event.tools)} tools" if event.tools else ""
+        tools = f", {len(event.tools)} tool{'s' * (len(event.tools) > 1)}" if event.tools else ""
         return f"{event.model}{tools}, request {event.request}"
     cost = spent(event.usage, failed=False)
     tokens = f"{cost.input} → {cost.output} tokens" if cost.tokens else ""

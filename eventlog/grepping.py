@@ -1,0 +1,126 @@
+"""Which entries hold a text, letter by letter: found in the raw bytes, without an index and without decoding the rest.
+
+A text is escaped character by character, so what a longer text holds, its escaped bytes hold. The reverse is not so:
+the bytes may stand in an envelope, in the name of a field, or begin inside an escape. So the bytes only propose a line,
+which is then verified, made whole and decoded. Proposed are also lines that refer to a line with these bytes, and those
+that keep a text elsewhere which has them. Lines without a hit are neither verified nor decoded.
+
+What counts are the strings of an event that somebody chose: texts, names, ids, titles, arguments and the keys in them. Not
+its type, its role and the like, not bytes, and not events of a type that this version does not know.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from eventlog.blobs import BLOBS
+from eventlog.disk import read_at, read_file
+from eventlog.errors import CorruptLog, NoSuchChat
+from eventlog.events import Event, Unknown
+from eventlog.folder import Folder
+from eventlog.line import ENTRY, ESCAPE, decode, seq_of, verifies
+from eventlog.values import escape_text
+
+_ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d+):|text:([0-9a-f]{64})")')
+_FIXED = frozenset(("role", "origin", "mode", "outcome"))  # fields with a few words to choose from
+
+
+def holds(event: Event, text: str) -> bool:
+    """Does one of its strings hold the text?"""
+    return not isinstance(event, Unknown) and any(text in string for string in strings(event))
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All strings of an event that somebody chose, in the order of its fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            if name not in _FIXED:
+                yield from strings(getattr(value, name))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from strings(item)
+    elif isinstance(value, dict):
+        yield from value
+        for item in value.values():
+            yield from strings(item)
+
+
+def checked(text: str) -> str:
+    if not text:
+        raise ValueError("nothing to look for: every text holds the empty one")
+    return text
+
+
+def grep(folder: Folder, text: str) -> list[int]:
+    """The seqs, in order, of the entries of a chat on disk that hold the text. A chat that is not there has none."""
+    try:
+        return _Search(folder, text).run()
+    except (NoSuchChat, FileNotFoundError):
+        return []
+
+
+class _Search:
+    def __init__(self, folder: Folder, text: str) -> None:
+        self._folder = folder
+        self._text = checked(text)
+        escaped = escape_text(text)
+        self._needle = msgspec.json.encode(escaped)[1:-1]  # as it stands in a line
+        self._kept = escaped.encode()  # as it stands in a blob
+        self._seen: set[int] = set()  # lines with these bytes: others may refer to them
+        self._blobs: dict[bytes, bool] = {}
+
+    def run(self) -> list[int]:
+        tail = self._folder.tail()
+        found: list[int] = []
+        for first in self._folder.segments():
+            if first > tail.at.seq:
+                break
+            with self._folder.opened(first) as fd:
+                status = self._folder.disk.fstat(fd)
+                if first == tail.first and status.st_ino != tail.inode:
+                    return self.run()  # swapped under us: lines stand elsewhere now
+                end = tail.at.offset if first == tail.first else status.st_size
+                lines = self._proposed(read_at(self._folder.disk, fd, 0, end))
+            found += [seq for seq, line in sorted(lines.items()) if self._confirmed(line)]
+        return found
+
+    def _proposed(self, data: bytes) -> dict[int, bytes]:
+        lines: dict[int, bytes] = {}
+        at = data.find(self._needle)
+        while at >= 0:
+            seq, line, end = _around(data, at)
+            if seq:
+                lines[seq] = line
+            at = data.find(self._needle, end)
+        self._seen.update(lines)
+        for match in _ELSEWHERE.finditer(data) if ESCAPE in data else ():
+            if int(match[1]) in self._seen if match[1] else self._is_in_blob(match[2]):
+                seq, line, _ = _around(data, match.start())
+                lines[seq] = line
+        return lines
+
+    def _is_in_blob(self, digest: bytes) -> bool:
+        if digest not in self._blobs:
+            path = self._folder.path / BLOBS / digest.decode()
+            try:
+                self._blobs[digest] = self._kept in read_file(self._folder.disk, path)
+            except FileNotFoundError:
+                self._blobs[digest] = True  # whoever makes the line whole says what is missing
+        return self._blobs[digest]
+
+    def _confirmed(self, line: bytes) -> bool:
+        return holds(decode(self._folder.whole(line)).event, self._text)
+
+
+def _around(data: bytes, at: int) -> tuple[int, bytes, int]:
+    """(seq, line, the byte after it) of the line that byte ``at`` is in; seq 0 for one that is no entry."""
+    start = data.rfind(b"\n", 0, at) + 1
+    end = data.find(b"\n", at)
+    line = data[start:] if end < 0 else data[start:end]
+    if not verifies(line):
+        raise CorruptLog("a line does not verify", offset=start)
+    return seq_of(line) if line.startswith(ENTRY) else 0, line, start + len(line)

@@ -1,0 +1,155 @@
+"""Asking: what all verbs have in common: the chat that is meant, how the answer is shown, and what becomes of errors."""
+
+import asyncio
+import functools
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent import Chat, NoSuchContext, Store
+from eventlog import ChatfoldError, CorruptLog, InvalidKey, NewerFormat, NoSuchChat, NoSuchPoint
+from replay.address import Address, BadAddress, address
+from replay.output import Out
+from replay.places import LAST, AmbiguousChat, NoStore, find_chat, is_chat_folder, opened, store_folder
+from replay.terminal import printable
+
+DIFFERENT, USAGE, MISSING, DAMAGED, NEWER, NO_EXTRA, FAILED = range(1, 8)
+"""The exit codes; see ``replay.cli``."""
+
+
+def verb(
+    *examples: str, name: str | None = None
+) -> Callable[[Callable[..., Awaitable[int | None]]], click.Command]:
+    """Makes a command of an async function. It is given ``out`` and ``store``; what it returns is the exit code."""
+
+    def make(function: Callable[..., Awaitable[int | None]]) -> click.Command:
+        @functools.wraps(function)
+        def run(
+            *,
+            store: str | None,
+            as_json: bool,
+            raw: bool,
+            color: str,
+            pager: bool,
+            quiet: bool,
+            **given: Any,
+        ) -> None:
+            out = Out(json=as_json, raw=raw, color=color, pager=pager, quiet=quiet)
+            context = click.get_current_context()
+            code = told(lambda: asyncio.run(_waited(function(out, store or context.obj, **given))))
+            if code:
+                context.exit(code)
+
+        shown = "\b\n" + "\n".join(examples) + "\n\n" + (function.__doc__ or "")
+        return click.command(name or function.__name__, help=shown)(_common(run))
+
+    return make
+
+
+async def _waited(work: Awaitable[int | None]) -> int | None:
+    return await work
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--quiet", is_flag=True, help="No progress, no remarks."),
+        click.option("--no-pager", "pager", flag_value=False, default=True, help="Not through a pager."),
+        click.option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            default="auto",
+            help="Default: on a terminal, unless NO_COLOR is set.",
+        ),
+        click.option("--raw", is_flag=True, help="Text as it is, whatever it does to your terminal."),
+        click.option("--json", "as_json", is_flag=True, help='For programs: JSON objects with "v":1.'),
+        click.option("--store", metavar="DIR", help="The store. Default: $CHATFOLD_STORE, ./chats, or here."),
+    ):
+        command = option(command)
+    return command
+
+
+# --- which chat ------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Address]]:
+    """The chat that an address names: of the store, or an export or a chat's folder given by its path."""
+    whole, parsed = _path(text), address(text)
+    by_path = (whole, Address(text)) if whole else (_path(parsed.chat), parsed)
+    if by_path[0] is not None:
+        async with opened(by_path[0]) as (place, key):
+            if not key:
+                raise NoStore("this is a store: which chat?", path=by_path[0])
+            yield await place.chat(key), by_path[1]
+        return
+    async with opened(store_folder(store), keep_caches=parsed.chat == LAST) as (place, _):
+        if "@" in text and (chat := await place.chat(text)).seq:  # the key of a chat may look like anything
+            yield chat, Address(text)
+        else:
+            yield await find_chat(place, parsed.chat), parsed
+
+
+def _path(text: str) -> Path | None:
+    if os.sep not in text and not text.endswith(".jsonl"):
+        return None
+    path = Path(text)
+    return path if path.is_file() or is_chat_folder(path) else None
+
+
+@asynccontextmanager
+async def store_of(store: str | None, *, keep_caches: bool = True) -> AsyncIterator[Store]:
+    async with opened(store_folder(store), keep_caches=keep_caches) as (place, _):
+        yield place
+
+
+def complete_chat(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """For the shell: the keys that begin so."""
+
+    async def keys() -> list[str]:
+        async with store_of(ctx.params.get("store"), keep_caches=False) as place:
+            return sorted([key async for key in place.log.chats() if key.startswith(incomplete)])
+
+    try:
+        return [key for key in asyncio.run(keys()) if key.isprintable()]
+    except (ChatfoldError, OSError):  # a shell that completes wants no messages
+        return []
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------
+
+_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (NewerFormat, NEWER),
+    (CorruptLog, DAMAGED),
+    (NoSuchChat, MISSING),
+    (NoSuchPoint, MISSING),
+    (NoSuchContext, MISSING),
+    (NoStore, MISSING),
+    (FileNotFoundError, MISSING),
+    (BadAddress, USAGE),
+    (AmbiguousChat, USAGE),
+    (InvalidKey, USAGE),
+)
+
+
+def told(work: Callable[[], int | None]) -> int:
+    """What is expected to go wrong ends in one line, not in a traceback; gives the exit code."""
+    try:
+        return work() or 0
+    except (ChatfoldError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise  # whoever read our output has seen enough
+        tell(error)
+        return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+
+
+def tell(error: Exception) -> None:
+    text = str(error)
+    if isinstance(error, OSError):
+        text = f"{error.strerror or error}: {error.filename}" if error.filename else text
+    sys.stdout.flush()
+    click.echo(f"chatfold: {printable(text)}", err=True)

@@ -1,0 +1,119 @@
+"""check and salvage: are the bytes what was written, and what can be had of those that are not."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+import eventlog
+from eventlog import Problem, Report
+from eventlog.names import folder_name
+from replay.commands.asking import DAMAGED, DIFFERENT, complete_chat, tell, verb
+from replay.output import Out
+from replay.places import UnknownChat, is_chat_folder, store_folder
+
+_WORDS = {0: "ok", DIFFERENT: "torn", DAMAGED: "damaged"}
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """A line of ``check --json``. ``state``: ok, torn, damaged. ``lost``, ``kept``: what a repair could not keep, and the
+    copies of what it changed."""
+
+    path: str
+    state: str
+    entries: int
+    segments: int
+    problems: list[Problem]
+    lost: list[int]
+    kept: list[Path]
+
+
+@verb("chatfold check", "chatfold check my-chat --repair", "chatfold check ./store/chats/my-chat --json")
+@click.argument("what", metavar="[CHAT|PATH]", required=False, shell_complete=complete_chat)
+@click.option(
+    "--repair", "mend", is_flag=True, help="Mend what is damaged, after a copy of every file it changes."
+)
+@click.option("--fast", is_flag=True, help="Only names, headers and the end of each log.")
+async def check(out: Out, store: str | None, *, what: str | None, mend: bool, fast: bool) -> int:
+    """Is every byte as it was written? Of a chat, a chat's folder, or every chat of a store.
+
+    Exit code 0: healthy. 1: a torn tail, which the next writer sets aside. 4: damaged.
+    """
+    if mend and fast:
+        raise click.UsageError("--repair looks at everything: leave out --fast")
+    worst = 0
+    folders = _folders(store, what)
+    progress = out.progress("checking chats")
+    for number, folder in enumerate(folders, 1):
+        try:
+            worst = max(worst, _checked(out, folder, mend=mend, fast=fast))
+        except (eventlog.ChatfoldError, OSError) as error:
+            tell(error)  # and on to the other chats
+            worst = DAMAGED
+        progress(number, len(folders))
+    return worst
+
+
+def _checked(out: Out, folder: Path, *, mend: bool, fast: bool) -> int:
+    report = eventlog.check(folder, full=not fast)
+    _print(out, report)
+    if not mend or report.ok:
+        return _severity(report)
+    repaired = eventlog.repair(folder)
+    if out.json:
+        _print(out, repaired)
+    else:
+        for path in repaired.kept:
+            out.line(f"  kept as it was: {path}")
+        lost = ", ".join(f"e{seq}" for seq in repaired.lost) or "none"
+        out.line(f"  repaired; entries that could not be kept: {lost}")
+    return _severity(eventlog.check(folder))
+
+
+def _print(out: Out, report: Report) -> None:
+    state = _WORDS[_severity(report)]
+    if out.json:
+        facts = report.entries, report.segments, report.problems, report.lost, report.kept
+        out.value(Checked(str(report.path), state, *facts))
+        return
+    entries = "entry" if report.entries == 1 else "entries"
+    segments = "segment" if report.segments == 1 else "segments"
+    out.line(f"{state}: {report.path}: {report.entries} {entries} in {report.segments} {segments}")
+    for problem in report.problems:
+        at = f" at byte {problem.offset}" if problem.offset is not None else ""
+        seq = f", seq {problem.seq}" if problem.seq is not None else ""
+        out.line(f"  {problem.kind}: {problem.path.name}{at}{seq}: {problem.message}")
+
+
+def _severity(report: Report) -> int:
+    codes = {"damaged": DAMAGED, "torn": DIFFERENT}
+    return max((codes.get(problem.kind, 0) for problem in report.problems), default=0)
+
+
+def _folders(store: str | None, what: str | None) -> list[Path]:
+    """The chat's folder itself or, for a store, the folders of its chats."""
+    if what is not None and (Path(what) / "chats").is_dir():
+        return _all(Path(what))
+    if what is not None and (is_chat_folder(Path(what)) or Path(what).is_dir()):
+        return [Path(what)]
+    root = store_folder(store)
+    if what is None:
+        return _all(root)
+    folder = root / "chats" / folder_name(what)
+    if not folder.is_dir():
+        raise UnknownChat(f"there is no chat and no folder {what!r}", chat=what)
+    return [folder]
+
+
+def _all(root: Path) -> list[Path]:
+    return sorted(folder for folder in (root / "chats").iterdir() if not folder.name.startswith("."))
+
+
+@verb("chatfold salvage ./store/chats/my-chat ./saved")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+async def salvage(out: Out, store: str | None, *, path: Path, target: Path) -> None:  # noqa: ARG001
+    """Copy everything that still verifies out of the chat's folder PATH into a new folder TARGET."""
+    count = eventlog.salvage(path, target)
+    entries = "entry" if count == 1 else "entries"
+    out.line(f"{count} {entries} copied to {target / 'salvaged.jsonl'}")

@@ -1,0 +1,245 @@
+"""ls, tree, search: the chats of a store."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+import click
+import msgspec
+
+from agent import Listed
+from agent.store import Store
+from eventlog import ChatfoldError
+from projections.listing import Fork
+from replay.address import BadAddress, point
+from replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
+from replay.output import Out
+from replay.terminal import Cell
+from replay.times import ago, iso
+
+
+class ListedChat(msgspec.Struct, frozen=True):
+    """A line of ``ls --json``. Times are epoch milliseconds."""
+
+    key: str
+    title: str
+    turns: int
+    messages: int
+    created: int
+    active: int
+    preview: str
+    role: str
+    parent: Fork | None
+    is_open: bool
+    error: str = ""
+
+
+def _row(one: Listed) -> ListedChat:
+    said = one.outline
+    error = "" if one.error is None else str(one.error)
+    return ListedChat(
+        one.key,
+        said.title,
+        said.turns,
+        said.messages,
+        said.created,
+        said.active,
+        said.preview,
+        said.role,
+        one.parent,
+        one.is_open,
+        error,
+    )
+
+
+@verb("chatfold ls", "chatfold ls -q lexer --since -2d", "chatfold ls --json | jq -r .key")
+@click.option("-n", "most", default=None, type=int, help="How many; 0: all. Default: 20 on a terminal.")
+@click.option("-q", "query", default="", help="Only those with this text in the key, the title or the end.")
+@click.option("--since", default="", help="Only those active since a time: -2h, 2026-11-15T10:00.")
+@click.option("--forks/--no-forks", default=None, help="Only forks, or none of them.")
+@click.option("--sort", type=click.Choice(["time", "turns", "messages", "key"]), default="time")
+async def ls(
+    out: Out, store: str | None, *, most: int | None, query: str, since: str, forks: bool | None, sort: str
+) -> int:
+    """The chats, newest first: key, turns, when it was last active, what it is about.
+
+    ⑂ marks a fork, … a chat in which something is waiting to be answered, ✗ one that cannot be read.
+    """
+    earliest = _time(since) if since else 0
+    tell = out.progress("listing")
+    rows = []
+    async with store_of(store) as place:
+        async for one in place.chats():
+            rows.append(_row(one))
+            tell(len(rows), None)
+    rows = [row for row in rows if row.active >= earliest and _matches(row, query)]
+    if forks is not None:
+        rows = [row for row in rows if (row.parent is not None) == forks]
+    rows.sort(key=lambda row: row.key)
+    if sort != "key":
+        rows.sort(key=lambda row: getattr(row, "active" if sort == "time" else sort), reverse=True)
+    count = most if most is not None else (20 if out.is_terminal else 0)
+    shown = rows[:count] if count else rows
+    with out.paged():
+        for row in shown:
+            out.row(row, list(_cells(out, row)))
+    if len(shown) < len(rows):
+        out.note(f"{len(shown)} of {len(rows)} chats; -n 0 shows all")
+    return 0 if rows else DIFFERENT
+
+
+def _time(text: str) -> float:
+    given = point(text)
+    if given.kind not in ("time", "ago"):
+        raise BadAddress(f"not a time: {text!r}")
+    return given.time(datetime.now(UTC)).timestamp() * 1000
+
+
+def _matches(row: ListedChat, query: str) -> bool:
+    wanted = query.casefold()
+    return any(wanted in text.casefold() for text in (row.key, row.title, row.preview))
+
+
+def _cells(out: Out, row: ListedChat) -> Iterator[Cell]:
+    yield Cell(row.key, 30, "bold")
+    if row.error:
+        yield Cell("✗", 2, "red")
+        yield Cell(row.error, 0, "red")
+        return
+    marks = ("⑂" if row.parent else "") + ("…" if row.is_open else "")
+    yield Cell(marks, 2, "magenta")
+    yield Cell(f"{row.turns}" + (" turns" if out.is_terminal else ""), 11, right=True)
+    yield Cell(ago(row.active) if out.is_terminal else iso(row.active), 10, "dim", right=True)
+    yield Cell(row.title)
+
+
+# --- tree ------------------------------------------------------------------------------------------------
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A line of ``tree --json``. ``depth`` 0: not a fork, or of a chat that is gone."""
+
+    key: str
+    depth: int
+    parent: str
+    at: int
+    turns: int
+    active: int
+    title: str
+
+
+@verb("chatfold tree last", "chatfold tree --all")
+@click.argument("chat", required=False, shell_complete=complete_chat)
+@click.option("--all", "whole", is_flag=True, help="The trees of all chats.")
+async def tree(out: Out, store: str | None, *, chat: str | None, whole: bool) -> int:
+    """Which chat was forked from which, and where."""
+    async with store_of(store) as place:
+        listed = [one async for one in place.chats()]
+        key = "" if whole or not chat else await _key(store, chat)
+    known = {one.key: one for one in listed}
+    children: dict[str, list[Listed]] = {}
+    for one in sorted(listed, key=lambda one: (one.parent.at if one.parent else 0, one.key)):
+        children.setdefault(_parent(one, known), []).append(one)
+    root = key
+    while root and (above := _parent(known[root], known)):
+        root = above
+    with out.paged():
+        tops = (
+            [known[root]] if root else [one for one in children.get("", []) if whole or one.key in children]
+        )
+        for top in tops:
+            for line, branch in _branches(top, children, "", "", 0):
+                out.row(branch, _tree_cells(out, line, branch, key))
+    return 0
+
+
+async def _key(store: str | None, text: str) -> str:
+    async with chat_of(store, text) as (chat, _):
+        return chat.key
+
+
+def _parent(one: Listed, known: dict[str, Listed]) -> str:
+    return one.parent.parent if one.parent and one.parent.parent in known else ""
+
+
+def _branches(
+    one: Listed, children: dict[str, list[Listed]], lead: str, below: str, depth: int
+) -> Iterator[tuple[str, Branch]]:
+    fork = one.parent
+    yield (
+        lead,
+        Branch(
+            one.key,
+            depth,
+            fork.parent if fork else "",
+            fork.at if fork else 0,
+            one.outline.turns,
+            one.outline.active,
+            one.outline.title,
+        ),
+    )
+    own = children.get(one.key, [])
+    for index, child in enumerate(own):
+        is_last = index == len(own) - 1
+        branch, under = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+        yield from _branches(child, children, below + branch, below + under, depth + 1)
+
+
+def _tree_cells(out: Out, lead: str, branch: Branch, key: str) -> list[Cell]:
+    at = f"e{branch.at} " if branch.depth else ""
+    if not out.is_terminal:
+        facts = (branch.key, branch.depth, branch.parent, branch.at, branch.turns, iso(branch.active))
+        return [*(Cell(str(fact)) for fact in facts), Cell(branch.title)]
+    sign = "●" if branch.key == key else "○"
+    mark = Cell(f"{lead}{at}{sign} {branch.key}", 44, "bold" if branch.key == key else "")
+    return [
+        mark,
+        Cell(f"{branch.turns} turns", 10, right=True),
+        Cell(ago(branch.active), 10, "dim", right=True),
+        Cell(branch.title),
+    ]
+
+
+# --- search ----------------------------------------------------------------------------------------------
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A line of ``search --json``. ``score``: above 1, all are whole words."""
+
+    chat: str
+    seq: int
+    score: float
+    preview: str
+
+
+@verb('chatfold search "drop newlines"', "chatfold search 换行 -C last", "chatfold search lexer --json")
+@click.argument("query")
+@click.option("-C", "--chat", default="", help="Only in this chat.", shell_complete=complete_chat)
+@click.option("-n", "most", default=20, help="At most so many, of each chat.")
+async def search(out: Out, store: str | None, *, query: str, chat: str, most: int) -> int:
+    """All words of the query, anywhere in what was ever said: archived, compacted, rewound. "…" is one word with its blanks.
+
+    The index that a search makes is kept in the store's cache: the next search is faster.
+    """
+    key = await _key(store, chat) if chat else ""
+    count = 0
+    tell = out.progress("searching chats")
+    async with store_of(store) as place:
+        keys = [key] if key else sorted([one async for one in place.log.chats()])
+        with out.paged():
+            for number, one in enumerate(keys, 1):
+                for found in await _found(out, place, one, query, most):
+                    count += 1
+                    out.row(found, [Cell(f"{found.chat}@{found.seq}", 34, "cyan"), Cell(found.preview)])
+                tell(number, len(keys))
+    return 0 if count else DIFFERENT
+
+
+async def _found(out: Out, place: Store, key: str, query: str, most: int) -> Iterable[Found]:
+    try:
+        hits = await place.log.search(key, query, limit=most)
+    except ChatfoldError as error:  # one chat that cannot be read hides no other
+        out.note(f"chatfold: {error}")
+        return ()
+    except ValueError as error:
+        raise BadAddress(str(error)) from None
+    return [Found(key, hit.seq, hit.score, hit.preview) for hit in hits]

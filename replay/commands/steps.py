@@ -1,0 +1,1 @@
+"""step: through a chat in the terminal."""
