@@ -21,46 +21,28 @@ Where to look. ``store``, ``chat`` what can be done, ``moment`` what can be read
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent.chat import Chat as Chat
-from agent.compaction import HISTORY as HISTORY
-from agent.compaction import IN_MEMORY as IN_MEMORY
-from agent.compaction import Policy as Policy
-from agent.errors import CannotFit as CannotFit
-from agent.errors import NoSuchContext as NoSuchContext
-from agent.errors import OtherHistory as OtherHistory
-from agent.errors import SummaryFailed as SummaryFailed
-from agent.listing import Listed as Listed
-from agent.moment import Moment as Moment
-from agent.opening import Opened as Opened
-from agent.opening import keep_view as keep_view
-from agent.opening import open_view as open_view
-from agent.opening import window_entries as window_entries
-from agent.says import assistant as assistant
-from agent.says import system as system
-from agent.says import user as user
-from agent.store import Store as Store
-from agent.summary import Material as Material
-from eventlog import NoSuchPoint as NoSuchPoint
+from agent.chat import Chat
+from agent.compaction import HISTORY, IN_MEMORY, Policy
+from agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
+from agent.listing import Listed
+from agent.moment import Moment
+from agent.opening import Opened, keep_view, open_view, window_entries
+from agent.says import assistant, system, user
+from agent.store import Store
+from agent.summary import Material
+from eventlog import NoSuchPoint
 
 if TYPE_CHECKING:
-    from agent.anthropic_model import AnthropicModel as AnthropicModel
-    from agent.chat_tools import CHAT_TOOLS as CHAT_TOOLS
-    from agent.execution import NotRunning as NotRunning
-    from agent.execution import execution as execution
-    from agent.execution import inject_assistant_once as inject_assistant_once
-    from agent.execution import inject_system_once as inject_system_once
-    from agent.models import Answer as Answer
-    from agent.models import Asked as Asked
-    from agent.models import Model as Model
-    from agent.models import ModelFailed as ModelFailed
-    from agent.models import ScriptedModel as ScriptedModel
-    from agent.openai_model import OpenAIModel as OpenAIModel
-    from agent.results import Result as Result
-    from agent.runtime import Agent as Agent
-    from agent.shell import shell_tool as shell_tool
-    from agent.steps import Step as Step
-    from agent.tools import Tool as Tool
-    from agent.tools import tool as tool
+    from agent.anthropic_model import AnthropicModel
+    from agent.chat_tools import CHAT_TOOLS
+    from agent.execution import NotRunning, execution, inject_assistant_once, inject_system_once
+    from agent.models import Answer, Asked, Model, ModelFailed, ScriptedModel
+    from agent.openai_model import OpenAIModel
+    from agent.results import Result
+    from agent.runtime import Agent
+    from agent.shell import shell_tool
+    from agent.steps import Step
+    from agent.tools import Tool, tool
 
 # Whoever only keeps or looks at chats does not wait for what an agent needs: these are imported when they are first used.
 _LATE = {
@@ -83,6 +65,48 @@ _LATE = {
     "Tool": "agent.tools",
     "tool": "agent.tools",
 }
+
+
+__all__ = [
+    "CHAT_TOOLS",
+    "HISTORY",
+    "IN_MEMORY",
+    "Agent",
+    "Answer",
+    "AnthropicModel",
+    "Asked",
+    "CannotFit",
+    "Chat",
+    "Listed",
+    "Material",
+    "Model",
+    "ModelFailed",
+    "Moment",
+    "NoSuchContext",
+    "NoSuchPoint",
+    "NotRunning",
+    "OpenAIModel",
+    "Opened",
+    "OtherHistory",
+    "Policy",
+    "Result",
+    "ScriptedModel",
+    "Step",
+    "Store",
+    "SummaryFailed",
+    "Tool",
+    "assistant",
+    "execution",
+    "inject_assistant_once",
+    "inject_system_once",
+    "keep_view",
+    "open_view",
+    "shell_tool",
+    "system",
+    "tool",
+    "user",
+    "window_entries",
+]
 
 
 def __getattr__(name: str) -> Any:

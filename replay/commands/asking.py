@@ -79,8 +79,8 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 @asynccontextmanager
 async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Address]]:
     """The chat that an address names: of the store, or an export or a chat's folder given by its path."""
-    whole, parsed = _path(text), address(text)
-    by_path = (whole, Address(text)) if whole else (_path(parsed.chat), parsed)
+    whole, parsed = path_of(text), address(text)
+    by_path = (whole, Address(text)) if whole else (path_of(parsed.chat), parsed)
     if by_path[0] is not None:
         async with opened(by_path[0]) as (place, key):
             if not key:
@@ -94,7 +94,8 @@ async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Add
             yield await find_chat(place, parsed.chat), parsed
 
 
-def _path(text: str) -> Path | None:
+def path_of(text: str) -> Path | None:
+    """The export or the chat's folder that is meant, if it is one."""
     if os.sep not in text and not text.endswith(".jsonl"):
         return None
     path = Path(text)
@@ -144,7 +145,11 @@ def told(work: Callable[[], int | None]) -> int:
         if isinstance(error, BrokenPipeError):
             raise  # whoever read our output has seen enough
         tell(error)
-        return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+        return code_of(error)
+
+
+def code_of(error: BaseException) -> int:
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
 
 
 def tell(error: Exception) -> None:
