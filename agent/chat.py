@@ -6,7 +6,7 @@ and again if somebody else was quicker. A verb that refuses has left no trace.
 """
 
 import asyncio
-import secrets
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Self, TypeAlias
@@ -93,7 +93,7 @@ class Chat(Moment):
         self, name: str, args: Json = None, *, call: str | None = None, run: str | None = None
     ) -> Called:
         """Recorded before the tool runs. ``call``: the provider's id of the call, if there is one."""
-        call = call or f"call_{secrets.token_hex(12)}"
+        call = call or f"call_{os.urandom(12).hex()}"
         [entry] = await self.record(ToolCalled(call, name, args), run=run)
         return Called(call, entry.seq, name, args)
 
@@ -218,7 +218,7 @@ class Chat(Moment):
 
     async def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
-        new = f"ctx_{secrets.token_hex(8)}"
+        new = f"ctx_{os.urandom(8).hex()}"
         await self.decide(lambda now: opened_anew(now.view, new, title, reason), run=run)
         return new
 

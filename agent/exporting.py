@@ -3,19 +3,18 @@
 jsonl         the log, lossless: what ``Store.import_`` takes
 openai, openai-responses, anthropic      what the model is sent, as the API takes it
 ui            the active context as messages of the AI SDK
-markdown      everything that happened, for people to read
+markdown, html      everything that happened, for people to read
 """
 
 import asyncio
 import errno
 import os
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-Form: TypeAlias = Literal["jsonl", "openai", "openai-responses", "anthropic", "ui", "markdown"]
+Form: TypeAlias = Literal["jsonl", "openai", "openai-responses", "anthropic", "ui", "markdown", "html"]
 
 _CHUNK = 1 << 20
 
@@ -34,7 +33,7 @@ async def write_file(path: Path, chunks: AsyncGenerator[bytes]) -> None:
 
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     try:
         async with aclosing(chunks), aiofiles.open(temporary, "xb", opener=_private) as file:
             async for data in chunks:

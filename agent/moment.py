@@ -33,12 +33,10 @@ from projections import (
     openai_responses,
     outline,
     previews,
-    ui_messages,
     window,
 )
 from projections.prompt import build
 from projections.spans import Spans, spans
-from projections.to_markdown import Document
 from projections.tokens import Counter
 
 S = TypeVar("S")
@@ -184,12 +182,18 @@ class Moment:
         match form:
             case "jsonl":
                 raise ValueError("the log of an earlier moment: fork the chat there, and export the fork")
-            case "markdown":
-                document = Document(now[outline].title)
+            case "markdown" | "html":
+                from projections.to_html import Page  # noqa: PLC0415 (for whoever exports)
+                from projections.to_markdown import Document  # noqa: PLC0415
+
+                document = (Document if form == "markdown" else Page)(now[outline].title)
                 yield document.begin().encode()
                 async for page in self.log.pages(self.key, 1, now.seq):
                     yield "".join(map(document.of, page)).encode()
+                yield document.end().encode()
             case "ui":
+                from projections import ui_messages  # noqa: PLC0415
+
                 yield _json(ui_messages(await now.context_entries(), chat_key=self.key))
             case _:
                 yield _json(await now.messages(form, model=model))

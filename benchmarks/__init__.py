@@ -4,6 +4,7 @@
     python -m benchmarks eventlog           one of them
     python -m benchmarks eventlog --quick   under a minute, without the largest sizes
     python -m benchmarks projections        what chats add up to: opening, folding, rebuilding, searching
+    python -m benchmarks replay             the commands of the debugger, on a long chat next to a short one
 
 Run from the root of the repository. A table goes to the terminal, the same rows as JSON to
 ``benchmarks/results/<suite>.json``. Stores are made in ``benchmarks/.tmp``, on the disk the repository is on, and

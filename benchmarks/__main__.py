@@ -7,7 +7,7 @@ from importlib import import_module
 from benchmarks.machine import HERE, file_system, scratch
 from benchmarks.measure import progress, table, write_json
 
-SUITES = ("eventlog", "projections")
+SUITES = ("eventlog", "projections", "replay")
 """A suite is a module of this package with ``rows(folder, quick) -> Iterator[Row]``."""
 
 

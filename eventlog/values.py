@@ -250,9 +250,10 @@ def _checker(hint: Any) -> Check:
     raise TypeError(f"the vocabulary has no check for {hint}")
 
 
-def _fields(
-    kind: type[Struct],
-) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Check, Any], ...]]:
+_Fields: TypeAlias = tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Check, Any], ...]]
+
+
+def _fields(kind: type[Struct]) -> _Fields:
     """(all fields of a value, the name, the check and the default of each)"""
     hints = typing.get_type_hints(kind)
     names = list(hints)
@@ -261,8 +262,16 @@ def _fields(
     return get, tuple((name, _checker(hints[name]), d) for name, d in zip(names, defaults, strict=True))
 
 
+class _Checks(dict[type[Struct], _Fields]):
+    """Made when the first of its kind is written: who only reads does not wait for it."""
+
+    def __missing__(self, kind: type[Struct]) -> _Fields:
+        self[kind] = made = _fields(kind)
+        return made
+
+
+_CHECKS = _Checks()
 _NO_DEFAULT = object()
-_CHECKS = {kind: _fields(kind) for kind in Struct.__subclasses__() if kind is not Unknown}
 _PARTS = frozenset(typing.get_args(Part))
 _EVENTS = frozenset(typing.get_args(Event)) - {Unknown}
 

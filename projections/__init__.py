@@ -25,6 +25,7 @@ Where to look: ``folding`` projections and views, ``context`` which part of the 
 sent, ``to_*`` in whose shape; ``archive``, ``lifetime``, ``digest`` what else is read from the log with their help.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from projections.archive import IndexRow as IndexRow
@@ -48,9 +49,6 @@ from projections.folding import View as View
 from projections.folding import fold as fold
 from projections.folding import projection as projection
 from projections.folding import start as start
-from projections.from_anthropic import from_anthropic_messages as from_anthropic_messages
-from projections.from_openai import from_openai_messages as from_openai_messages
-from projections.from_ui import from_ui_messages as from_ui_messages
 from projections.lifetime import Lifetime as Lifetime
 from projections.lifetime import lifetimes as lifetimes
 from projections.listing import Outline as Outline
@@ -62,8 +60,6 @@ from projections.prompt import messages as messages
 from projections.to_anthropic import anthropic as anthropic
 from projections.to_openai import openai_chat as openai_chat
 from projections.to_openai import openai_responses as openai_responses
-from projections.to_seeds import transcript as transcript
-from projections.to_ui import ui_messages as ui_messages
 from projections.tokens import Tokens as Tokens
 from projections.tokens import estimate as estimate
 from projections.work import calls as calls
@@ -73,17 +69,29 @@ from projections.work import skills as skills
 from projections.work import turn as turn
 
 if TYPE_CHECKING:
+    from projections.from_anthropic import from_anthropic_messages as from_anthropic_messages
+    from projections.from_openai import from_openai_messages as from_openai_messages
+    from projections.from_ui import from_ui_messages as from_ui_messages
     from projections.to_markdown import markdown as markdown
+    from projections.to_seeds import transcript as transcript
+    from projections.to_ui import ui_messages as ui_messages
+
+# Few need them, and all wait for imports: these are imported when they are first used.
+_LATE = {
+    "from_anthropic_messages": "projections.from_anthropic",
+    "from_openai_messages": "projections.from_openai",
+    "from_ui_messages": "projections.from_ui",
+    "markdown": "projections.to_markdown",
+    "transcript": "projections.to_seeds",
+    "ui_messages": "projections.to_ui",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """``markdown`` is imported when it is first used: few need it, and all wait for imports."""
-    if name != "markdown":
+    if name not in _LATE:
         raise AttributeError(f"module 'projections' has no attribute {name!r}")
-    from projections.to_markdown import markdown  # noqa: PLC0415
-
-    globals()[name] = markdown
-    return markdown
+    value = globals()[name] = getattr(import_module(_LATE[name]), name)
+    return value
 
 
 STANDARD: tuple[Projection[Any], ...] = (
