@@ -8,6 +8,8 @@
 So what comes out of an export is the same chat: the same bytes, the same ``(seq, sum)``, the same export. It is checked
 like a log: each line by its sum and its predecessor's, each blob by its name, the whole by the seal. But anybody can
 compute sums, and an export may come from anybody: what could not be read, appended to or erased later is refused.
+
+Whoever changes a chat on its way out, to leave out what others must not see, gets another chat: ``Rewriting``.
 """
 
 import base64
@@ -16,16 +18,19 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 import msgspec
+from msgspec.structs import replace
 
 from eventlog.errors import CorruptLog, InvalidEvent
-from eventlog.events import Head, Unknown
+from eventlog.events import Entry, Head, Lost, Unknown
 from eventlog.line import (
     ENTRY,
     ESCAPE,
     MAX_LINE,
     SEAL,
+    build,
     decode,
     decode_loosely,
+    draft,
     follows,
     header,
     link_of,
@@ -81,6 +86,44 @@ class Packing:
         self._hash.update(data)
         self._bytes += len(data)
         return data
+
+
+class Rewriting:
+    """The export of entries that are not what was written: ``begin``, a ``page`` of entries after the other, ``end``.
+
+    Seqs, times, runs, ids and batches stay, and so do tombstones. Sums are those of the new lines, so nothing in them
+    tells what stood there before. A text that was a reference to an earlier one is written out.
+    """
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, bytes] = {}
+        self._packing = Packing(self._blobs.__getitem__)
+        self._link = Head().sum
+
+    def begin(self) -> bytes:
+        return self._packing.begin()
+
+    def page(self, entries: list[Entry]) -> bytes:
+        packed = self._packing.page([self._line(entry) for entry in entries])
+        self._blobs.clear()
+        return packed
+
+    def end(self) -> bytes:
+        return self._packing.end()
+
+    def _line(self, entry: Entry) -> bytes:
+        try:
+            made = draft(entry.event)
+        except (
+            InvalidEvent
+        ):  # as it is now, it does not fit into a line, or is no longer an event of its type
+            made = draft(Lost("it could not be written again"))
+        self._blobs.update(made.blobs)
+        line = build(replace(entry, prev=self._link, was=None), made.raw)
+        if entry.was is not None:  # as if this had been written, and then erased
+            line = build(replace(entry, prev=self._link, was=line[-18:-2].decode()), made.raw)
+        self._link = link_of(line).decode()
+        return line
 
 
 class Blob(msgspec.Struct, frozen=True):

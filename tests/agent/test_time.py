@@ -30,6 +30,7 @@ async def everything(moment: Moment) -> dict[str, Any]:
         "runs": await moment.executions(),
         "found": sorted(hit.seq for hit in await moment.search("lexer")),
         "markdown": b"".join([piece async for piece in moment.exported("markdown")]),
+        "html": b"".join([piece async for piece in moment.exported("html")]),
         "ui": b"".join([piece async for piece in moment.exported("ui")]),
     }
 

@@ -47,6 +47,7 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
+from projections.happening import REDACTED_EXPORT
 from projections.quoting import code, fence, quote
 from projections.to_markdown import markdown
 
@@ -322,6 +323,12 @@ def test_a_small_chat_as_a_document() -> None:
         (Redacted((3, 4), "asked for"), "erased: #3, #4", "asked for"),
         (Lost("bytes 3-9"), "lost: what was here could not be read", "bytes 3-9"),
         (Unknown("merged", b'{"type":"merged"}'), "`merged`, of a newer version", ""),
+        (
+            Noted(REDACTED_EXPORT, {"rules": ["emails", 7]}),
+            "redacted before it was exported, by the rules `emails`",
+            "",
+        ),
+        (Noted(REDACTED_EXPORT, "no rules"), "redacted before it was exported", ""),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, msgspec.Struct) else None,
 )
