@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from agent.chat import Chat
 from agent.compaction import HISTORY, IN_MEMORY, Policy
 from agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
+from agent.execution import NotRunning, execution, inject_assistant_once, inject_system_once
 from agent.listing import Listed
 from agent.moment import Moment
 from agent.opening import Opened, keep_view, open_view, window_entries
@@ -35,7 +36,6 @@ from eventlog import NoSuchPoint
 if TYPE_CHECKING:
     from agent.anthropic_model import AnthropicModel
     from agent.chat_tools import CHAT_TOOLS
-    from agent.execution import NotRunning, execution, inject_assistant_once, inject_system_once
     from agent.models import Answer, Asked, Model, ModelFailed, ScriptedModel
     from agent.openai_model import OpenAIModel
     from agent.results import Result
@@ -48,10 +48,6 @@ if TYPE_CHECKING:
 _LATE = {
     "AnthropicModel": "agent.anthropic_model",
     "CHAT_TOOLS": "agent.chat_tools",
-    "NotRunning": "agent.execution",
-    "execution": "agent.execution",
-    "inject_assistant_once": "agent.execution",
-    "inject_system_once": "agent.execution",
     "Answer": "agent.models",
     "Asked": "agent.models",
     "Model": "agent.models",

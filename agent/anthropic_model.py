@@ -56,9 +56,7 @@ class AnthropicModel:
         sdk = package("anthropic")
         options: dict[str, Any] = {"max_retries": 0} | ({} if timeout is None else {"timeout": timeout})
         self.name = name
-        self._params = params_of(params)
-        self._max_tokens = max_tokens
-        self._cache = cache
+        self.payload_settings = {"max_tokens": max_tokens, "cache": cache, **params_of(params)}
         self._is_ours = client is None
         if client is None:
             self._client = sdk.AsyncAnthropic(base_url=base_url, api_key=api_key, **options)
@@ -70,17 +68,7 @@ class AnthropicModel:
             await self._client.close()
 
     def payload(self, request: Request) -> dict[str, Any]:
-        system = Message("system", (), (Text(request.system),))
-        shape = anthropic((system, *request.messages), model=self.name, provider=self.provider)
-        turns = shape["messages"]
-        if not turns or turns[-1]["role"] == "assistant":  # which newer models refuse
-            turns.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
-        if self._cache:
-            for blocks in filter(None, (shape.get("system"), turns[-1]["content"])):
-                blocks[-1]["cache_control"] = {"type": "ephemeral"}
-        payload = {"model": self.name, "max_tokens": self._max_tokens, **shape, "stream": True}
-        payload |= _tools(request, turns)
-        return sent(payload, self._params, tools=bool(request.tools))
+        return anthropic_payload(request, self.name, self.payload_settings)
 
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
         names = real_names(payload.get("tools", ()), "input_schema")
@@ -96,6 +84,22 @@ class AnthropicModel:
             raise cut_short()
         parts = heard.parts(self.provider, self.name)
         yield Answer(parts, heard.calls(names), heard.usage, heard.stop)
+
+
+def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """What a model of this name, set up like this, is sent. Needs neither the package nor a key."""
+    params = {key: value for key, value in settings.items() if key not in ("max_tokens", "cache")}
+    system = Message("system", (), (Text(request.system),))
+    shape = anthropic((system, *request.messages), model=name, provider=AnthropicModel.provider)
+    turns = shape["messages"]
+    if not turns or turns[-1]["role"] == "assistant":  # which newer models refuse
+        turns.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
+    if settings["cache"]:
+        for blocks in filter(None, (shape.get("system"), turns[-1]["content"])):
+            blocks[-1]["cache_control"] = {"type": "ephemeral"}
+    payload = {"model": name, "max_tokens": settings["max_tokens"], **shape, "stream": True}
+    payload |= _tools(request, turns)
+    return sent(payload, params, tools=bool(request.tools))
 
 
 def _tools(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:

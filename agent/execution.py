@@ -5,7 +5,8 @@ before the question that is being answered, never inside a tool block, and again
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, TypeAlias
 
@@ -17,6 +18,8 @@ from eventlog import (
     ContextSwitched,
     Entry,
     Injected,
+    Json,
+    Noted,
     Part,
     Role,
 )
@@ -28,6 +31,11 @@ MOST_INJECTED = 120
 
 Send: TypeAlias = Callable[[str, str, tuple[Part, ...]], Awaitable[None]]
 """Brings parts to the user of a chat: (chat key, an id that is the same when it is tried again, parts)."""
+
+Draw: TypeAlias = Callable[[str, str, Callable[[], Json]], Json]
+"""Gives a value that comes from nowhere in the log: (run, name, what makes it). A rehearsal has it from the recording."""
+DRAWN = "drawn:"
+"""What such a value is noted as, before its name."""
 
 Refusal: TypeAlias = Literal["missing_fingerprint", "empty_content", "duplicate", "limit_reached"]
 
@@ -43,12 +51,14 @@ class Execution:
         run: str,
         *,
         send: Send | None = None,
+        draw: Draw | None = None,
         most: int = MOST_INJECTED,
         so_far: Iterable[Entry] = (),
     ) -> None:
         self.chat = chat
         self.run = run
         self.send = send
+        self._draw = draw
         self._most = most
         self._known: set[str] = set()
         self._count = 0
@@ -83,6 +93,12 @@ class Execution:
             self._count += len(done)
             return None if done else "duplicate"
 
+    async def drawn(self, name: str, make: Callable[[], Json]) -> Json:
+        """A time, an id, a number by chance, whatever ``make`` gives: recorded, so that a replay is given the same."""
+        value = self._draw(self.run, name, make) if self._draw else make()
+        await self.chat.record(Noted(f"{DRAWN}{name}", value), run=self.run)
+        return value
+
     def begin_anew(self) -> None:
         """In another context the model does not see what was injected: it may be injected again."""
         self._known.clear()
@@ -90,6 +106,16 @@ class Execution:
 
 _current: ContextVar[Execution] = ContextVar("chatfold_execution")
 _call: ContextVar[str] = ContextVar("chatfold_call", default="")
+
+
+@contextmanager
+def within(execution: Execution) -> Iterator[None]:
+    """For what a run asks of the agent itself."""
+    token = _current.set(execution)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def execution() -> Execution:

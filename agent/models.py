@@ -2,6 +2,9 @@
 
 A model is two functions: ``payload``, pure, says exactly what is sent, so that any request can be made again from the log
 and proved by its fingerprint; ``ask`` sends it and gives the answer as it comes. Anything with these is a model.
+
+What ``payload`` looks at besides the request, a model may tell as ``payload_settings``, JSON without secrets: they are kept in
+the log, once. For the models that are here a request can then be made again without the model: see ``payload_of``.
 """
 
 import asyncio
@@ -83,7 +86,31 @@ def fingerprint(payload: dict[str, Any]) -> str:
     return xxh3_128_hexdigest(written)
 
 
+HIDDEN = "(hidden)"
+"""In the settings, in the place of what may be secret: then only the model itself can make the request again."""
+
+_SECRET = ("extra_headers", "extra_query")
+
+
+def settings_of(model: Model) -> dict[str, Any]:
+    """As they are kept: what a model tells of itself, without what may hold a key."""
+    told: dict[str, Any] = getattr(model, "payload_settings", {})
+    return {name: HIDDEN if name in _SECRET else value for name, value in told.items()}
+
+
+def payload_of(model: Model) -> str:
+    """Which code makes the payload: the name of the function, so that it is never taken for another's."""
+    made = type(model).payload
+    return f"{made.__module__}.{made.__qualname__}"
+
+
 Line = Answer | str | Exception | Callable[[dict[str, Any]], "Answer | str | Exception"]
+
+
+def scripted_payload(request: Request) -> dict[str, Any]:
+    """The request as it is."""
+    payload: dict[str, Any] = msgspec.to_builtins(request)
+    return payload
 
 
 class ScriptedModel:
@@ -102,8 +129,7 @@ class ScriptedModel:
         self._delay = delay
 
     def payload(self, request: Request) -> dict[str, Any]:
-        payload: dict[str, Any] = msgspec.to_builtins(request)
-        return payload
+        return scripted_payload(request)
 
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
         self.payloads.append(payload)

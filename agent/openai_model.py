@@ -50,7 +50,7 @@ class OpenAIModel:
         openai = package("openai")
         options: dict[str, Any] = {"max_retries": 0} | ({} if timeout is None else {"timeout": timeout})
         self.name = name
-        self._params = params_of(params)
+        self.payload_settings = params_of(params)
         self._is_ours = client is None
         if client is None:
             self._client = openai.AsyncOpenAI(base_url=base_url, api_key=api_key, **options)
@@ -62,17 +62,7 @@ class OpenAIModel:
             await self._client.close()
 
     def payload(self, request: Request) -> dict[str, Any]:
-        system = Message("system", (), (Text(request.system),))
-        payload: dict[str, Any] = {
-            "model": self.name,
-            "messages": _ending_with_a_question(openai_chat((system, *request.messages))),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if request.tools:
-            offered = offers(request.tools, "parameters")
-            payload["tools"] = [{"type": "function", "function": function} for function in offered]
-        return sent(payload, self._params, tools=bool(request.tools))
+        return openai_payload(request, self.name, self.payload_settings)
 
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
         names = real_names((tool["function"] for tool in payload.get("tools", ())), "parameters")
@@ -88,6 +78,21 @@ class OpenAIModel:
             raise cut_short()
         parts = heard.parts(self.provider, self.name)
         yield Answer(parts, heard.calls.asked(names), heard.usage, heard.stop)
+
+
+def openai_payload(request: Request, name: str, params: dict[str, Any]) -> dict[str, Any]:
+    """What a model of this name, set up like this, is sent. Needs neither the package nor a key."""
+    system = Message("system", (), (Text(request.system),))
+    payload: dict[str, Any] = {
+        "model": name,
+        "messages": _ending_with_a_question(openai_chat((system, *request.messages))),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        offered = offers(request.tools, "parameters")
+        payload["tools"] = [{"type": "function", "function": function} for function in offered]
+    return sent(payload, params, tools=bool(request.tools))
 
 
 def _ending_with_a_question(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ gone on with by anybody: calls that were answered are not made again, those that
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -19,8 +19,18 @@ import msgspec
 from agent.chat import Chat
 from agent.compaction import Policy, Summarise
 from agent.errors import SummaryFailed
-from agent.execution import RUNTIME, Execution, Send, enter
-from agent.models import Answer, Model, ModelFailed, Offered, Piece, Request, fingerprint
+from agent.execution import RUNTIME, Draw, Execution, Send, enter, within
+from agent.models import (
+    Answer,
+    Model,
+    ModelFailed,
+    Offered,
+    Piece,
+    Request,
+    fingerprint,
+    payload_of,
+    settings_of,
+)
 from agent.moment import Moment
 from agent.overflow import is_too_long
 from agent.says import Called
@@ -28,7 +38,11 @@ from agent.steps import Step, answer_step, tool_step
 from agent.tools import Outcome, Tool, failed, used
 from eventlog import (
     ChatfoldError,
+    Compacted,
+    ContextRecalled,
     Event,
+    Injected,
+    Json,
     MessageAdded,
     ModelCalled,
     ModelReturned,
@@ -44,6 +58,19 @@ from projections import contexts, executions
 from projections.prompt import INTERRUPTED
 from projections.work import turn
 
+SHOWN = (MessageAdded, ToolCalled, ToolReturned, Injected, ContextRecalled, Compacted)
+"""What a request is made of."""
+PAYLOADS = frozenset(
+    {
+        "agent.models.ScriptedModel.payload",
+        "agent.openai_model.OpenAIModel.payload",
+        "agent.anthropic_model.AnthropicModel.payload",
+    }
+)
+"""Of these the provider's name is enough to know which code made a request."""
+_MOST_NEW, _NEAR = 64, 512  # entries
+
+Ask = Callable[[dict[str, Any]], AsyncIterator[Piece | Answer]]
 OnStep = Callable[[Step], Awaitable[None] | None]
 
 
@@ -61,6 +88,9 @@ class Setup(Protocol):
     retries: int
     most_injected: int
     send: Send | None
+    ask: Ask | None
+    draw: Draw | None
+    pause: Callable[[float], Awaitable[None]] | None
 
     async def system(self, chat: Chat) -> str: ...
 
@@ -124,7 +154,12 @@ class Run:
         began = self.chat[executions].running[self.run]
         so_far = [entry async for entry in self.chat.entries(began)]
         self._execution = Execution(
-            self.chat, self.run, send=self.setup.send, most=self.setup.most_injected, so_far=so_far
+            self.chat,
+            self.run,
+            send=self.setup.send,
+            draw=self.setup.draw,
+            most=self.setup.most_injected,
+            so_far=so_far,
         )
         own = [entry.event for entry in so_far if entry.run == self.run]
         done = sum(isinstance(event, ModelReturned) and not event.error for event in own)
@@ -174,7 +209,7 @@ class Run:
                     await self.record(
                         ModelReturned(error=str(error), meta={"retry": waited, "wait": seconds})
                     )
-                    await asyncio.sleep(seconds)
+                    await (self.setup.pause or asyncio.sleep)(seconds)
                 else:
                     await self.record(ModelReturned(error=str(error)))
                     raise
@@ -191,12 +226,18 @@ class Run:
 
     async def _called(self) -> dict[str, Any]:
         """What is sent, and that it is."""
+        assert self._execution is not None
         model, tools = self.setup.model, tuple(tool.offered for tool in self.setup.tools.values())
-        system = await self.setup.system(self.chat)
-        params = {
+        with within(self._execution):
+            system = await self.setup.system(self.chat)
+        params: dict[str, Json] = {
             "system": await self._noted("system", system),
             "tools": await self._noted("tools", list(tools)),
         }
+        if settings := settings_of(model):
+            params["settings"] = await self._noted("settings", settings)
+        if (code := payload_of(model)) not in PAYLOADS:
+            params["payload"] = code
         payload: dict[str, Any] = {}
 
         async def called(now: Moment) -> tuple[Event]:
@@ -204,12 +245,13 @@ class Run:
             nonlocal payload
             payload = model.payload(Request(system, await now.shown(), tools))
             mark = fingerprint(payload)
-            return (ModelCalled(model.name, mark, params, tuple(self.setup.tools), model.provider),)
+            seen = {"seen": new} if (new := await _new(now)) else {}
+            return (ModelCalled(model.name, mark, params | seen, tuple(self.setup.tools), model.provider),)
 
         await self.chat.decide(called, run=self.run)
         return payload
 
-    async def _noted(self, name: str, value: str | list[Offered]) -> str:
+    async def _noted(self, name: str, value: str | list[Offered] | dict[str, Json]) -> str:
         """The fingerprint of what is not history but was sent; it is kept once, so that the request can be made again."""
         data = msgspec.to_builtins(value)
         mark = fingerprint({name: data})
@@ -239,7 +281,7 @@ class Run:
 
     async def _listen(self, payload: dict[str, Any]) -> Answer:
         answer = None
-        async for one in self.setup.model.ask(payload):
+        async for one in (self.setup.ask or self.setup.model.ask)(payload):
             if isinstance(one, Piece):
                 await self._tell(Step("piece", one.text, run=self.run, kind=one.kind))
             else:
@@ -308,6 +350,18 @@ class Run:
                 if callback in self._on_step:  # tools are told of side by side
                     self._on_step.remove(callback)
                 await self.record(Noted("callback_failed", f"{type(error).__name__}: {error}"))
+
+
+async def _new(now: Moment) -> dict[str, Json]:
+    """The fingerprints of what came since the last request, by seq: so an entry that is another one later can be named."""
+    since = max(now[turn].called + 1, now.seq - _NEAR)
+    entries = await now.read(((since, now.seq),))
+    shown = [entry for entry in entries if isinstance(entry.event, SHOWN)]
+    return {str(entry.seq): event_mark(entry.event) for entry in shown[-_MOST_NEW:]}
+
+
+def event_mark(event: Event) -> str:
+    return fingerprint(msgspec.to_builtins(event))[:16]
 
 
 def _is_answered(own: Sequence[Event]) -> bool:

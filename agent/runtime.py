@@ -17,11 +17,11 @@ from typing import Literal, Self
 from agent.assembly import system_text
 from agent.chat import Chat, Point
 from agent.compaction import DEFAULT, Policy, Summarise
-from agent.execution import MOST_INJECTED, Send
+from agent.execution import MOST_INJECTED, Draw, Send
 from agent.lanes import Lanes
 from agent.models import Model
 from agent.results import Result, result_of
-from agent.running import OnStep, Run
+from agent.running import Ask, OnStep, Run
 from agent.says import Called, Content, user
 from agent.skill_files import SkillFiles, skill_tools
 from agent.store import Store
@@ -43,7 +43,7 @@ class Agent:
         instructions: str = "",
         folder: Path | str | None = None,
         skills: Path | str | None = None,
-        about: Callable[[str], Mapping[str, Json]] | None = None,
+        about: Callable[[str], Mapping[str, Json] | Awaitable[Mapping[str, Json]]] | None = None,
         policy: Policy = DEFAULT,
         summarise: Summarise = by_looking,
         send: Send | None = None,
@@ -80,6 +80,10 @@ class Agent:
         self.debounce = debounce
         self.at_most = at_most
         self.cancel_on_new_input = cancel_on_new_input
+        # What comes from outside of the log; None: from the model, from chance, from the clock. See ``replay.rehearsal``.
+        self.ask: Ask | None = None
+        self.draw: Draw | None = None
+        self.pause: Callable[[float], Awaitable[None]] | None = None
         self.conversation: Chat | None = None  # the one that was made, loaded or forked last
         self._lanes = Lanes(side_by_side)
         self._runs: dict[tuple[int, str], Run] = {}  # by the chat
@@ -131,6 +135,12 @@ class Agent:
         """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
         chat = await self._chat(chat)
         return await self._answer(chat, chat[turn].said, on_step) if chat[turn].is_open else None
+
+    async def answer_anew(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result:
+        """Asks the model about the chat as it is, whoever's turn it is: in a fork, to have another answer."""
+        chat = await self._chat(chat)
+        async with self._lanes.of(_lane(chat)), chat.log.storage.alone(chat.key):
+            return await self._work(chat, "", on_step)
 
     async def resume_all(self) -> list[str]:
         """The same in the background for all chats that need it; says which."""
@@ -244,9 +254,10 @@ class Agent:
         return result_of(found.run, [one async for one in chat.entries(began)])
 
     async def system(self, chat: Chat) -> str:
+        about = self.about(chat.key) if self.about else {}
         return await system_text(
             chat,
-            about=self.about(chat.key) if self.about else {},
+            about=await about if isinstance(about, Awaitable) else about,
             folder=self.folder,
             instructions=self.instructions,
             skills_told=self.skills.told() if self.skills else "",

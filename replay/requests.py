@@ -1,0 +1,137 @@
+"""What a model was sent, made again from the log alone, and proved by the fingerprint that was recorded with the call.
+
+The messages are folded from the entries before the call. What else was sent, the system text, the tools and the model's
+settings, is kept as notes. For the models that chatfold has, ``payload`` is then known, without a client or a key.
+Another model's request is not provable from the log alone, unless its ``payload`` is given; that is told, and no failure.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from agent import Moment, NoSuchPoint
+from agent.anthropic_model import AnthropicModel, anthropic_payload
+from agent.models import HIDDEN, Offered, Request, ScriptedModel, fingerprint, scripted_payload
+from agent.openai_model import OpenAIModel, openai_payload
+from agent.opening import open_view
+from agent.running import event_mark
+from eventlog import Entry, Event, Json, ModelCalled, Noted
+from eventlog.search_terms import OURS
+from projections import Message
+
+Payload: TypeAlias = Callable[[Request], dict[str, Any]]
+Notes: TypeAlias = dict[str, Json]
+"""What was sent besides the messages, by the ids ``system:…``, ``tools:…`` and ``settings:…``."""
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """One request. ``proved``: is it exactly what was sent? None: nobody can tell from the log alone."""
+
+    chat: str
+    seq: int
+    number: int  # of the model call, the first being 1
+    model: str
+    provider: str
+    recorded: str
+    rebuilt: str | None = None
+    payload: dict[str, Any] | None = None
+    proved: bool | None = None
+    why: str = ""  # there is no payload, or it is not what was sent
+
+
+async def sent(
+    chat: Moment, number: int | None = None, *, seq: int | None = None, payload: Payload | None = None
+) -> Sent:
+    """The request of the model call of this number, or of the entry ``seq``."""
+    notes: Notes = {}
+    calls = 0
+    async for entry in chat.entries(1, seq):
+        note(notes, entry)
+        if not isinstance(entry.event, ModelCalled):
+            continue
+        calls += 1
+        if calls == number or entry.seq == seq:
+            opened = await open_view(chat.log, chat.key, at=entry.seq - 1, projections=chat.view.projections)
+            before = Moment(chat.log, chat.key, opened)
+            return await made_again(entry, entry.event, calls, before, notes, payload)
+    if number is not None:
+        raise NoSuchPoint(f"there is no model call {number}; there are {calls}", chat=chat.key)
+    raise NoSuchPoint("this entry is no model call", chat=chat.key, seq=seq)
+
+
+def note(notes: Notes, entry: Entry) -> None:
+    """Keeps what an entry says of what was sent."""
+    if isinstance(entry.event, Noted) and entry.event.name.startswith(OURS) and entry.id:
+        notes[entry.id] = entry.event.data
+
+
+async def made_again(
+    entry: Entry,
+    event: ModelCalled,
+    number: int,
+    before: Moment,
+    notes: Mapping[str, Json],
+    payload: Payload | None = None,
+) -> Sent:
+    """``before``: the chat right before the call."""
+    told = Sent(before.key, entry.seq, number, event.model, event.provider, event.request)
+    if entry.was:
+        return msgspec.structs.replace(told, why="what was recorded of the call was erased")
+    request = request_of(event, await before.shown(), notes)
+    make = payload or payload_for(event, notes)
+    if request is None or make is None:
+        why = "the system text or the tools are not in the log" if request is None else _unknown(event)
+        return msgspec.structs.replace(told, why=why)
+    made = make(request)
+    mark = fingerprint(made)
+    proved: bool | None = mark == event.request
+    why = ""
+    if not proved and any(seen.was for seen in await before.read(before.window().entries)):
+        proved, why = None, "some of what the model saw was erased since"
+    return msgspec.structs.replace(told, rebuilt=mark, payload=made, proved=proved, why=why)
+
+
+def request_of(
+    event: ModelCalled, messages: tuple[Message, ...], notes: Mapping[str, Json]
+) -> Request | None:
+    """None: the log does not say what was sent besides the messages."""
+    system, tools = (notes.get(f"{name}:{event.params.get(name)}") for name in ("system", "tools"))
+    if not isinstance(system, str) or not isinstance(tools, list):
+        return None
+    try:
+        return Request(system, messages, msgspec.convert(tools, tuple[Offered, ...]))
+    except msgspec.ValidationError:
+        return None
+
+
+def payload_for(event: ModelCalled, notes: Mapping[str, Json]) -> Payload | None:
+    """The code that made the payload of this call; None if we do not have it, or not all that it looked at."""
+    mark = event.params.get("settings")
+    settings = {} if mark is None else notes.get(f"settings:{mark}")
+    if "payload" in event.params or not isinstance(settings, dict) or HIDDEN in settings.values():
+        return None
+    match event.provider:
+        case ScriptedModel.provider:
+            return scripted_payload
+        case OpenAIModel.provider:
+            return lambda request: openai_payload(request, event.model, settings)
+        case AnthropicModel.provider if {"max_tokens", "cache"} <= settings.keys():
+            return lambda request: anthropic_payload(request, event.model, settings)
+    return None
+
+
+def _unknown(event: ModelCalled) -> str:
+    if "payload" in event.params or not event.provider:
+        return "the request was made by code that only the agent has: give the agent"
+    return f"how {event.provider!r} was set up is not in the log: give the agent"
+
+
+def changed_entry(event: ModelCalled, entry_of: Mapping[int, Event]) -> int:
+    """The first of the entries that came into this request anew and that is not what it was then; 0 if there is none."""
+    seen = event.params.get("seen")
+    for seq, mark in seen.items() if isinstance(seen, dict) else ():
+        found = entry_of.get(int(seq)) if seq.isdecimal() else None
+        if found is not None and event_mark(found) != mark:
+            return int(seq)
+    return 0

@@ -1,0 +1,79 @@
+"""For your own test suite: does the agent, as it is today, still do what was recorded?
+
+    from replay.testing import assert_replays
+
+    def test_the_refund_still_goes_as_it_went():
+        assert_replays("tests/recordings/refund.jsonl", build)      # def build(store) -> Agent
+
+A recording is an export, a chat's folder, a store's folder (all its chats), or ``(folder, key)``. No model is asked, no tool is
+called, nothing is written; see ``rehearsal``. It fails with the first divergence: where, which field, both values.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agent import Moment
+from replay.divergence import Verdict
+from replay.places import find_chat, opened
+from replay.rehearsal import Factory, rehearse
+from replay.verdict import verdict
+
+Recorded: TypeAlias = Path | str | tuple[Path | str, str]
+
+
+def assert_replays(recording: Recorded, factory: Factory | None = None) -> list[Verdict]:
+    """Of each chat. Without a factory the recording alone is judged: see ``verdict``.
+
+    It has an event loop of its own, on a thread of its own: so it may be called from a test that is async, too.
+    """
+    return [_held(one) for one in _apart(_verdicts(recording, factory))]
+
+
+async def assert_chat_replays(chat: Moment, factory: Factory | None = None) -> Verdict:
+    """The same for a chat of a store that is open."""
+    return _held(await _judged(chat, factory))
+
+
+async def _verdicts(recording: Recorded, factory: Factory | None) -> list[Verdict]:
+    place, name = recording if isinstance(recording, tuple) else (recording, "")
+    async with opened(place) as (store, key):
+        chosen = [key or name] if key or name else sorted([one async for one in store.log.chats()])
+        return [await _judged(await find_chat(store, one), factory) for one in chosen]
+
+
+async def _judged(chat: Moment, factory: Factory | None) -> Verdict:
+    return await verdict(chat) if factory is None else await _rehearsed(chat, factory)
+
+
+async def _rehearsed(chat: Moment, factory: Factory) -> Verdict:
+    found = await rehearse(chat, factory)
+    # A recording that says nothing about the agent would be held by any agent.
+    assert found.runs or found.divergence, f"chat {chat.key!r} has no run of this agent: record one first"
+    return found
+
+
+def _held(found: Verdict) -> Verdict:
+    if found.divergence is not None:
+        raise AssertionError(f"chat {found.chat!r} does not replay\n{found.divergence}")
+    return found
+
+
+def _apart(work: Coroutine[Any, Any, list[Verdict]]) -> list[Verdict]:
+    done: list[list[Verdict]] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001 (raised again, where it is waited for)
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="chatfold-replay")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
