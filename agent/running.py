@@ -24,7 +24,6 @@ from agent.models import (
     Answer,
     Model,
     ModelFailed,
-    Offered,
     Piece,
     Request,
     fingerprint,
@@ -230,12 +229,12 @@ class Run:
         model, tools = self.setup.model, tuple(tool.offered for tool in self.setup.tools.values())
         with within(self._execution):
             system = await self.setup.system(self.chat)
-        params: dict[str, Json] = {
-            "system": await self._noted("system", system),
-            "tools": await self._noted("tools", list(tools)),
-        }
+        sent: dict[str, Json] = {"system": system, "tools": list(tools)}
         if settings := settings_of(model):
-            params["settings"] = await self._noted("settings", settings)
+            sent["settings"] = settings
+        notes = {name: await self._noted(name, value) for name, value in sent.items()}
+        params: dict[str, Json] = {name: mark for name, (mark, _) in notes.items()}
+        params["noted"] = {name: seq for name, (_, seq) in notes.items()}
         if (code := payload_of(model)) not in PAYLOADS:
             params["payload"] = code
         payload: dict[str, Any] = {}
@@ -251,12 +250,12 @@ class Run:
         await self.chat.decide(called, run=self.run)
         return payload
 
-    async def _noted(self, name: str, value: str | list[Offered] | dict[str, Json]) -> str:
-        """The fingerprint of what is not history but was sent; it is kept once, so that the request can be made again."""
+    async def _noted(self, name: str, value: Json) -> tuple[str, int]:
+        """The fingerprint of what is not history but was sent, and where it is kept, once: so that the request can be made again."""
         data = msgspec.to_builtins(value)
         mark = fingerprint({name: data})
-        await self.chat.record(Noted(f"{OURS}{name}", data), id=f"{name}:{mark}")
-        return mark
+        [entry] = await self.chat.record(Noted(f"{OURS}{name}", data), id=f"{name}:{mark}")
+        return mark, entry.seq
 
     async def _streamed(self, payload: dict[str, Any]) -> Answer | None:
         """None: there was new input meanwhile, and the model is to be asked anew."""

@@ -18,7 +18,8 @@ from agent.opening import open_view
 from agent.running import event_mark
 from eventlog import Entry, Event, Json, ModelCalled, Noted
 from eventlog.search_terms import OURS
-from projections import Message
+from projections import Message, usage
+from replay.points import request, request_number
 
 Payload: TypeAlias = Callable[[Request], dict[str, Any]]
 Notes: TypeAlias = dict[str, Json]
@@ -43,21 +44,34 @@ class Sent(msgspec.Struct, frozen=True):
 async def sent(
     chat: Moment, number: int | None = None, *, seq: int | None = None, payload: Payload | None = None
 ) -> Sent:
-    """The request of the model call of this number, or of the entry ``seq``."""
+    """The request of the model call of this number, counted from the end if it is negative; or of the entry ``seq``.
+
+    Reads what it is made of, not the history.
+    """
+    now = await chat.now()
+    if seq is None:
+        total = now[usage].called
+        number = total + 1 + number if number is not None and number < 0 else number or 0
+        if not 1 <= number <= total:
+            raise NoSuchPoint(f"there is no model call {number}; there are {total}", chat=now.key)
+        seq, event = await request(now, number)
+    [entry] = await now.log.last(now.key, 1, seq)
+    if not isinstance(event := entry.event, ModelCalled):
+        raise NoSuchPoint("this entry is no model call", chat=now.key, seq=seq)
+    opened = await open_view(now.log, now.key, at=seq - 1, projections=now.view.projections)
+    before = Moment(now.log, now.key, opened)
+    notes = await _notes(before, event)
+    return await made_again(entry, event, number or await request_number(now, seq), before, notes, payload)
+
+
+async def _notes(before: Moment, event: ModelCalled) -> Notes:
+    """From where the call says that they are."""
+    noted = event.params.get("noted")
+    seqs = {seq for seq in noted.values() if isinstance(seq, int)} if isinstance(noted, dict) else set()
     notes: Notes = {}
-    calls = 0
-    async for entry in chat.entries(1, seq):
+    for entry in await before.read(tuple((seq, seq) for seq in sorted(seqs) if 0 < seq <= before.seq)):
         note(notes, entry)
-        if not isinstance(entry.event, ModelCalled):
-            continue
-        calls += 1
-        if calls == number or entry.seq == seq:
-            opened = await open_view(chat.log, chat.key, at=entry.seq - 1, projections=chat.view.projections)
-            before = Moment(chat.log, chat.key, opened)
-            return await made_again(entry, entry.event, calls, before, notes, payload)
-    if number is not None:
-        raise NoSuchPoint(f"there is no model call {number}; there are {calls}", chat=chat.key)
-    raise NoSuchPoint("this entry is no model call", chat=chat.key, seq=seq)
+    return notes
 
 
 def note(notes: Notes, entry: Entry) -> None:
