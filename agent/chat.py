@@ -6,7 +6,6 @@ and again if somebody else was quicker. A verb that refuses has left no trace.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Self, TypeAlias
@@ -18,7 +17,7 @@ from agent.moment import Moment
 from agent.opening import KEEP, Opened, keep_up, open_view
 from agent.overflow import is_too_long
 from agent.receiving import continued
-from agent.says import Called, Content, assistant, injected, user
+from agent.says import Called, Content, assistant, injected, new_id, user
 from agent.shelf import cleared, loaded, opened_anew, recalled
 from agent.summary import by_looking
 from eventlog import (
@@ -93,7 +92,7 @@ class Chat(Moment):
         self, name: str, args: Json = None, *, call: str | None = None, run: str | None = None
     ) -> Called:
         """Recorded before the tool runs. ``call``: the provider's id of the call, if there is one."""
-        call = call or f"call_{os.urandom(12).hex()}"
+        call = call or new_id("call")
         [entry] = await self.record(ToolCalled(call, name, args), run=run)
         return Called(call, entry.seq, name, args)
 
@@ -218,7 +217,7 @@ class Chat(Moment):
 
     async def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
-        new = f"ctx_{os.urandom(8).hex()}"
+        new = new_id("ctx")
         await self.decide(lambda now: opened_anew(now.view, new, title, reason), run=run)
         return new
 

@@ -9,7 +9,6 @@
 
 import importlib
 import math
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 import msgspec
 
 from agent.models import ModelFailed, Offered
+from agent.says import new_id
 from eventlog import Json
 from projections.reading import arguments_of
 from projections.text import clipped
@@ -110,7 +110,7 @@ def decoded(written: str) -> Json:
 def unused(id: str, taken: set[str]) -> str:
     """The id of a call, or a new one if there is none or another call of the answer has it; it is taken then."""
     if not id or id in taken:
-        id = f"call_{secrets.token_hex(8)}"  # noqa: A001
+        id = new_id("call")  # noqa: A001
     taken.add(id)
     return id
 

@@ -8,7 +8,6 @@ recorded before the next begins. Kill the process anywhere: ``resume`` goes on, 
 """
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +21,7 @@ from agent.lanes import Lanes
 from agent.models import Model
 from agent.results import Result, result_of
 from agent.running import Ask, OnStep, Run
-from agent.says import Called, Content, user
+from agent.says import Called, Content, new_id, user
 from agent.skill_files import SkillFiles, skill_tools
 from agent.store import Store
 from agent.summary import by_looking
@@ -219,7 +218,7 @@ class Agent:
 
     async def _work(self, chat: Chat, run: str, on_step: OnStep | None) -> Result:
         """``run``: the one to go on with, if there is one."""
-        run = run or f"run_{secrets.token_hex(8)}"
+        run = run or new_id("run")
         callbacks = [callback for callback in (self.on_step, on_step) if callback is not None]
         going = self._runs[_lane(chat)] = Run(self, chat, run, callbacks)
         try:

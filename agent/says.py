@@ -1,5 +1,6 @@
 """The events people record most, in a word: ``user("hi")``, ``assistant("hello", File(…))``."""
 
+import os
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -9,6 +10,11 @@ from eventlog import Injected, Json, MessageAdded, Origin, Part, Role, Text, Too
 from eventlog.line import draft
 
 Content = str | Part
+
+
+def new_id(kind: str) -> str:
+    """A name that nobody else has: ``ctx_…``, ``call_…``, ``run_…``."""
+    return f"{kind}_{os.urandom(8).hex()}"
 
 
 def parts(content: Iterable[Content]) -> tuple[Part, ...]:

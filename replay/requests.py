@@ -54,7 +54,7 @@ async def sent(
         number = total + 1 + number if number is not None and number < 0 else number or 0
         if not 1 <= number <= total:
             raise NoSuchPoint(f"there is no model call {number}; there are {total}", chat=now.key)
-        seq, event = await request(now, number)
+        seq, _ = await request(now, number)
     [entry] = await now.log.last(now.key, 1, seq)
     if not isinstance(event := entry.event, ModelCalled):
         raise NoSuchPoint("this entry is no model call", chat=now.key, seq=seq)

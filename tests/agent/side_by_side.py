@@ -53,7 +53,7 @@ Verb: TypeAlias = Callable[[Chat], Awaitable[Any]]
 
 
 class Tokens:
-    """In the place of ``secrets``: both stores are given the same names."""
+    """In the place of ``new_id``: both stores are given the same names."""
 
     def __init__(self) -> None:
         self.time = self.made = 0
@@ -61,9 +61,9 @@ class Tokens:
     def start(self, time: int) -> None:
         self.time, self.made = time, 0
 
-    def token_hex(self, _: int) -> str:
+    def __call__(self, kind: str) -> str:
         self.made += 1
-        return f"{self.time}-{self.made}"
+        return f"{kind}_{self.time}-{self.made}"
 
 
 class Moves:
@@ -98,7 +98,7 @@ class SideBySide(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.time = NOON
         self.tokens = Tokens()
-        others: dict[str, object] = {**_SMALL, "agent.chat.secrets": self.tokens}
+        others: dict[str, object] = {**_SMALL, "agent.chat.new_id": self.tokens}
         self.patches = [mock.patch(name, other) for name, other in others.items()]
         for patch in self.patches:
             patch.start()
