@@ -7,7 +7,7 @@ import click
 from replay.commands.asking import chat_of, complete_chat, path_of, verb
 from replay.output import Out
 from replay.places import store_folder
-from replay.stepper import step as stepped
+from replay.stepping.stepper import step as stepped
 
 
 @verb("chatfold step last", "chatfold step last@c1", "chatfold step last --play --idle 0.5s")

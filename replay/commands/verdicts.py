@@ -17,15 +17,15 @@ from agent import Chat, Store
 from eventlog import ChatfoldError
 from replay.address import HEAD, Address
 from replay.commands.asking import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
-from replay.divergence import Verdict
-from replay.junit import junit
-from replay.offline import offline
+from replay.judging.divergence import Verdict
+from replay.judging.junit import junit
+from replay.judging.offline import offline
+from replay.judging.rehearsal import Factory, rehearse
+from replay.judging.rerunning import rerun as run_again
+from replay.judging.verdict import verdict
 from replay.output import Out
 from replay.places import store_folder
 from replay.points import range_of, seq_of
-from replay.rehearsal import Factory, rehearse
-from replay.rerunning import rerun as run_again
-from replay.verdict import verdict
 
 
 class AgentFailed(ChatfoldError):

@@ -12,8 +12,8 @@ from agent.models import Request
 from eventlog import Entry, Event, Json, Log
 from eventlog.line import draft
 from eventlog.numbering import Append
-from replay.divergence import Divergence
-from replay.rehearsal import rehearse
+from replay.judging.divergence import Divergence
+from replay.judging.rehearsal import rehearse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.append(str(EXAMPLES))

@@ -22,7 +22,7 @@ PATIENCE = 30.0
 TOP = Path(__file__).parents[2]
 PROGRAM = """
 import asyncio, sys
-from replay.stepper import step
+from replay.stepping.stepper import step
 place, chat, point, play = sys.argv[1:]
 sys.exit(asyncio.run(step(place, chat, point or None, play=bool(play), idle=0.05)))
 """

@@ -6,7 +6,7 @@ from recorded_bot import OwnCode, bot, build, diverged, edited, first, run_of, t
 
 from agent import Agent, OpenAIModel, ScriptedModel, Store, tool
 from eventlog import ModelCalled, Text, ToolReturned
-from replay.rehearsal import rehearse
+from replay.judging.rehearsal import rehearse
 
 
 async def test_one_changed_prompt_is_told_exactly() -> None:

@@ -11,8 +11,8 @@ import pytest
 from recorded_bot import build, diverged, talked
 
 from agent import Agent, ScriptedModel, Store
-from replay.offline import LiveCall, offline
-from replay.rehearsal import rehearse
+from replay.judging.offline import LiveCall, offline
+from replay.judging.rehearsal import rehearse
 
 
 async def test_the_models_own_ask_is_never_called() -> None:

@@ -22,8 +22,8 @@ from eventlog import (
     Text,
     ToolReturned,
 )
-from replay.rehearsal import rehearse
-from replay.verdict import verdict
+from replay.judging.rehearsal import rehearse
+from replay.judging.verdict import verdict
 
 # --- what is the same ------------------------------------------------------------------------------------
 

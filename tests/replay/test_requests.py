@@ -10,7 +10,7 @@ from recorded_bot import OwnCode, edited, first, step, talked
 from agent import Agent, AnthropicModel, NoSuchPoint, OpenAIModel, ScriptedModel, Store, tool
 from agent.models import Answer
 from eventlog import ModelCalled, Text, ToolReturned
-from replay.requests import sent
+from replay.judging.requests import sent
 
 
 @tool

@@ -9,8 +9,8 @@ from agent import Agent, Chat, ModelFailed, NoSuchPoint, ScriptedModel, Store, t
 from eventlog import Forked, MessageAdded, SendRequested, ToolReturned
 from projections import contexts
 from projections.text import text_of
-from replay.rehearsal import Factory
-from replay.rerunning import rerun
+from replay.judging.rehearsal import Factory
+from replay.judging.rerunning import rerun
 
 used: list[int] = []
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from replay.picture import Bucket, Mark, Picture
 from replay.rows import Row
-from replay.screen import Shown, Size, frame, top_of
-from replay.stepping_state import TABS, Line, State
-from replay.stepping_text import CAP, body, cut, wrapped
+from replay.stepping.screen import Shown, Size, frame, top_of
+from replay.stepping.state import TABS, Line, State
+from replay.stepping.text import CAP, body, cut, wrapped
 from replay.terminal import printable, width
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -4,8 +4,8 @@ import pytest
 from stepping_story import END, pressed, sessions, typed
 
 from agent import assistant, user
-from replay.stepping import begun, grown, played, press
-from replay.stepping_detail import details
+from replay.stepping.detail import details
+from replay.stepping.presses import begun, grown, played, press
 
 
 @pytest.mark.parametrize(

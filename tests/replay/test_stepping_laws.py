@@ -10,13 +10,13 @@ from stepping_story import sessions
 
 from agent import user
 from eventlog import Log, MemoryStorage
-from replay import stepping_sieve
-from replay.screen import Shown, Size, frame
-from replay.stepping import KEYS, PLAIN, begun, press
-from replay.stepping_keys import Keys
-from replay.stepping_lines import keys_of
-from replay.stepping_looks import Looks
-from replay.stepping_sieve import Sieve
+from replay.stepping import sieve as sieving
+from replay.stepping.keys import Keys
+from replay.stepping.lines import keys_of
+from replay.stepping.looks import Looks
+from replay.stepping.presses import KEYS, PLAIN, begun, press
+from replay.stepping.screen import Shown, Size, frame
+from replay.stepping.sieve import Sieve
 from replay.terminal import width
 
 _KEYS = st.one_of(
@@ -67,7 +67,7 @@ async def test_a_sieve_finds_what_a_look_at_everything_finds(
     async with Log(MemoryStorage()) as log:
         await log.append("chat", *(user(f"{number}") for number in range(end)))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stepping_sieve, "PIECE", piece)
+            patch.setattr(sieving, "PIECE", piece)
             sieve = Sieve(log, "chat", lambda entry: entry.seq in wanted)
             for what, seq in asked:
                 if what == "after":

@@ -12,9 +12,9 @@ from recorded_bot import edited, first, talked
 from agent import Store
 from agent.opening import keep_view
 from eventlog import CorruptLog, Injected, MessageAdded, ModelCalled, Noted, Text, ToolCalled, ToolReturned
-from replay.divergence import Divergence, Verdict, first_change
-from replay.junit import junit
-from replay.verdict import verdict
+from replay.judging.divergence import Divergence, Verdict, first_change
+from replay.judging.junit import junit
+from replay.judging.verdict import verdict
 
 
 async def test_a_recording_that_nobody_touched_holds() -> None:

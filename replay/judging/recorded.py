@@ -34,7 +34,7 @@ from eventlog.line import draft
 from eventlog.numbering import Append
 from eventlog.search_terms import OURS
 from eventlog.storage import Durability
-from replay.divergence import Divergence
+from replay.judging.divergence import Divergence
 
 Why = Literal["", "again", "ended", "diverged"]
 Compare = Callable[[Sequence[Entry], Sequence[Event]], Awaitable[Divergence | None]]

@@ -9,8 +9,8 @@ from agent import Store
 from eventlog import Entry
 from replay.cursor import Replay
 from replay.rows import is_failure, row
-from replay.stepping_sieve import Sieve, Tell, untold
-from replay.stepping_tree import Branch, family
+from replay.stepping.sieve import Sieve, Tell, untold
+from replay.stepping.tree import Branch, family
 from replay.terminal import Style
 
 Tab: TypeAlias = Literal["context", "messages", "diff", "event", "tree", "why"]

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from projections import contexts
 from replay.points import controls
-from replay.stepping_sieve import Sieve
-from replay.stepping_state import Action, Plain, Session, State
+from replay.stepping.sieve import Sieve
+from replay.stepping.state import Action, Plain, Session, State
 
 
 async def onwards(session: Session, state: State, way: int) -> State:

@@ -21,9 +21,9 @@ from projections.tokens import estimate
 from projections.wire import json_text
 from replay.items import Inspected, context_of, item_of
 from replay.rows import parts_told, row
-from replay.stepping_compared import compared, traced, tree_lines
-from replay.stepping_state import Line, Session, State
-from replay.stepping_text import CAP, as_json, body, capped, cut
+from replay.stepping.compared import compared, traced, tree_lines
+from replay.stepping.state import Line, Session, State
+from replay.stepping.text import CAP, as_json, body, capped, cut
 from replay.terminal import padded, short
 from replay.times import iso
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from eventlog import ChatfoldError
 from replay.points import COMPACTIONS, SWITCHES
-from replay.stepping_acts import (
+from replay.stepping.acts import (
     ask,
     copy,
     edge,
@@ -31,8 +31,8 @@ from replay.stepping_acts import (
     up_or_down,
     why,
 )
-from replay.stepping_moves import control, error, first, hit, last, onwards, sibling, step, turn
-from replay.stepping_state import TABS, Action, Plain, Session, State
+from replay.stepping.moves import control, error, first, hit, last, onwards, sibling, step, turn
+from replay.stepping.state import TABS, Action, Plain, Session, State
 
 KEYS: dict[str, Action] = {
     **dict.fromkeys(("j", "right", "."), step(1)),

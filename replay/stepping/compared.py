@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from projections.wire import json_text
 from replay.comparing import Comparison, Step, compare
 from replay.points import COMPACTIONS, SWITCHES
-from replay.stepping_state import Line, Session, State
-from replay.stepping_text import body, cut
-from replay.stepping_tree import Branch
+from replay.stepping.state import Line, Session, State
+from replay.stepping.text import body, cut
+from replay.stepping.tree import Branch
 from replay.terminal import Style, padded, short
 from replay.tracing import Left, Now, Trace, trace
 

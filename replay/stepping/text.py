@@ -9,7 +9,7 @@ import msgspec
 
 from eventlog import Entry, Event, Unknown
 from replay.rows import told
-from replay.stepping_state import Line
+from replay.stepping.state import Line
 from replay.terminal import fit, printable, printable_lines, width
 
 CAP = 64 * 1024

@@ -14,9 +14,9 @@ from agent.models import Model, fingerprint
 from eventlog import Entry, Event, Json, ModelCalled, Noted
 from eventlog.search_terms import OURS
 from projections import outline
-from replay.divergence import Change, Divergence, cut, first_change, written
 from replay.items import kind_name
-from replay.requests import Notes, changed_entry, payload_for, request_of
+from replay.judging.divergence import Change, Divergence, cut, first_change, written
+from replay.judging.requests import Notes, changed_entry, payload_for, request_of
 
 _SENT = {"system": "request.system", "tools": "request.tools", "settings": "settings"}
 """What is sent besides the messages, by what it is noted as."""

@@ -11,8 +11,8 @@ import msgspec
 
 from replay.picture import Picture, drawn
 from replay.rows import Row
-from replay.stepping_help import CHOOSING, HELP, HINTS
-from replay.stepping_state import TABS, Line, State
+from replay.stepping.help import CHOOSING, HELP, HINTS
+from replay.stepping.state import TABS, Line, State
 from replay.terminal import Style, fit, padded, printable, short, styled, width
 from replay.times import clock
 

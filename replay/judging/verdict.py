@@ -18,9 +18,9 @@ from eventlog import Entry, Head, ModelCalled, Noted, ToolCalled
 from eventlog.search_terms import OURS
 from projections import STANDARD, View, fold, outline, start
 from projections.snapshots import load
-from replay.divergence import Divergence, Verdict
 from replay.items import kind_name
-from replay.requests import Notes, Payload, Sent, changed_entry, made_again, note
+from replay.judging.divergence import Divergence, Verdict
+from replay.judging.requests import Notes, Payload, Sent, changed_entry, made_again, note
 
 Progress = Callable[[int, int], None]
 """Told how far it is: (seq, the last one)."""

@@ -30,9 +30,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.divergence import Divergence
 from replay.items import kind_name
-from replay.recorded import Recording
+from replay.judging.divergence import Divergence
+from replay.judging.recorded import Recording
 
 _LONG = 1 << 40  # seconds, characters: what was recorded was within the limits then
 _NO_SUMMARY = "(no summary was recorded here)"

@@ -11,10 +11,10 @@ from projections.spans import spans
 from replay.picture import Picture, picture
 from replay.points import names
 from replay.rows import Row, row
-from replay.screen import Shown, Size, top_of
-from replay.stepping_detail import details
-from replay.stepping_state import Line, Session, State
-from replay.stepping_text import body
+from replay.stepping.detail import details
+from replay.stepping.screen import Shown, Size, top_of
+from replay.stepping.state import Line, Session, State
+from replay.stepping.text import body
 
 _TEXT = 400  # characters of a row
 _MORE = 20  # the picture is painted anew when the chat has grown by a 20th

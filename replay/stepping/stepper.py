@@ -21,13 +21,13 @@ from eventlog import ChatfoldError
 from replay.address import Point
 from replay.cursor import Replay
 from replay.places import LAST, find_chat, opened
-from replay.screen import frame
-from replay.stepping import begun, grown, played, press
-from replay.stepping_keys import Keys
-from replay.stepping_lines import in_lines
-from replay.stepping_looks import Looks
-from replay.stepping_state import Session, State
-from replay.stepping_terminal import Terminal, is_terminal
+from replay.stepping.keys import Keys
+from replay.stepping.lines import in_lines
+from replay.stepping.looks import Looks
+from replay.stepping.presses import begun, grown, played, press
+from replay.stepping.screen import frame
+from replay.stepping.state import Session, State
+from replay.stepping.terminal import Terminal, is_terminal
 from replay.terminal import wants_colour
 
 _ESCAPE = 0.05  # seconds after which an Escape was only that

@@ -27,7 +27,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.rehearsal import Factory, built
+from replay.judging.rehearsal import Factory, built
 
 _SEND = "chat_send"
 _WITHIN = tuple(tool for tool in CHAT_TOOLS if tool.name != _SEND)

@@ -20,13 +20,13 @@ from agent.running import Run
 from eventlog import Entry, Event, Forked, Injected, ModelCalled, Noted, RunStarted, ToolCalled
 from projections import outline
 from projections.text import one_line, text_of
-from replay.answering import Rehearsed
-from replay.divergence import Divergence, Verdict
-from replay.explaining import Explaining
-from replay.offline import LiveCall, offline
-from replay.recorded import Recording
-from replay.requests import Notes, note
-from replay.verdict import Progress
+from replay.judging.answering import Rehearsed
+from replay.judging.divergence import Divergence, Verdict
+from replay.judging.explaining import Explaining
+from replay.judging.offline import LiveCall, offline
+from replay.judging.recorded import Recording
+from replay.judging.requests import Notes, note
+from replay.judging.verdict import Progress
 
 Factory = Callable[..., Agent | Awaitable[Agent]]
 """``def build(store) -> Agent``, with or without the parameter, sync or async."""

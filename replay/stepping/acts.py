@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from replay.address import point
 from replay.points import seq_of
-from replay.stepping_moves import first, last, onwards
-from replay.stepping_state import Action, Line, Plain, Session, State, Tab
+from replay.stepping.moves import first, last, onwards
+from replay.stepping.state import Action, Line, Plain, Session, State, Tab
 
 _COMMANDS = {"context": "context", "messages": "messages", "event": "show"}
 _HITS = 1000  # of a search for words

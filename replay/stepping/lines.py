@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from projections import contexts
 from replay.rows import row
-from replay.stepping import KEYS, PLAIN, grown, played, press
-from replay.stepping_detail import details
-from replay.stepping_help import HELP
-from replay.stepping_state import Session, State
+from replay.stepping.detail import details
+from replay.stepping.help import HELP
+from replay.stepping.presses import KEYS, PLAIN, grown, played, press
+from replay.stepping.state import Session, State
 from replay.terminal import printable
 from replay.times import clock
 
