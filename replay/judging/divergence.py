@@ -110,8 +110,14 @@ def _line(recorded: str, new: str, field: str) -> Change:
         return Change(field, *_around(recorded, new))
     pairs = zip([*ones, None], [*others, None], strict=False)
     at, (one, other) = next((at, pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-    if one is None or other is None:
-        return Change(f"{field} line {at}", cut(one), cut(other))
+    if (
+        one is None or other is None
+    ):  # one goes on where the other ends: with all of the rest, since a line may be empty
+        rest = [
+            None if end is None else "\n".join(lines[at - 1 :])
+            for end, lines in ((one, ones), (other, others))
+        ]
+        return Change(f"{field} line {at}", *map(cut, rest))
     return Change(f"{field} line {at}", *_around(one, other))
 
 

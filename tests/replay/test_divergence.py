@@ -6,6 +6,7 @@ from recorded_bot import OwnCode, bot, build, diverged, edited, first, run_of, t
 
 from agent import Agent, OpenAIModel, ScriptedModel, Store, tool
 from eventlog import ModelCalled, Text, ToolReturned
+from replay.judging.divergence import first_change
 from replay.judging.rehearsal import rehearse
 
 
@@ -104,3 +105,9 @@ async def test_nothing_is_done_after_the_first_difference() -> None:
     assert found.divergence is not None
     assert found.runs == 1
     assert len(asked) <= 2  # and once more, as if it had been killed there
+
+
+def test_a_text_that_goes_on_is_told_from_where_the_other_ends() -> None:
+    found = first_change("You help.", "You help.\n\nBe brief.", "request.system")
+    assert found is not None
+    assert (found.field, found.recorded, found.new) == ("request.system line 2", None, "\nBe brief.")
