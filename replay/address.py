@@ -66,10 +66,13 @@ class Point(msgspec.Struct, frozen=True):
         return said + "^" * self.earlier
 
     def time(self, now: datetime) -> datetime:
-        """Of a time, or of so long ago."""
-        if self.kind == "ago":
-            return now - timedelta(seconds=self.number)
-        return datetime.fromisoformat(self.name).astimezone(UTC)
+        """Of a time, or of so long ago. Raises ``BadAddress`` if no calendar reaches so far."""
+        try:
+            if self.kind == "ago":
+                return now - timedelta(seconds=self.number)
+            return datetime.fromisoformat(self.name).astimezone(UTC)
+        except (OverflowError, OSError, ValueError):
+            raise BadAddress(f"no calendar has this time: {self.name!r}") from None
 
 
 HEAD = Point("head")

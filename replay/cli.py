@@ -10,11 +10,13 @@ needs. What goes wrong is told in one line on stderr, never in a traceback. The 
     3    no such chat, point, place   130  interrupted
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 VERBS = {
     "ls": ("lists", "The chats, newest first"),
@@ -53,6 +55,15 @@ class Verbs(click.Group):
         command: click.Command = getattr(module, "import_" if cmd_name == "import" else cmd_name)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Without importing every verb for its help."""
+        verbs = [
+            CompletionItem(name, help=said)
+            for name, (_, said) in VERBS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
             formatter.write_dl([(name, said) for name, (_, said) in VERBS.items()])
@@ -60,9 +71,9 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from difflib import get_close_matches  # noqa: PLC0415 (for whoever mistypes)
-
         if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 (for whoever mistypes)
+
             near = get_close_matches(args[0], VERBS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else " 'chatfold --help' lists the verbs."
             ctx.fail(f"There is no verb {args[0]!r}.{hint}")
@@ -70,12 +81,15 @@ class Verbs(click.Group):
 
 
 @click.command(
-    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
+    "chatfold",
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
 )
 @click.option(
     "--store", metavar="DIR", help="The store: a folder. Default: $CHATFOLD_STORE, ./chats, or here."
 )
-@click.version_option(package_name="chatfold")
+@click.version_option(package_name="chatfold", prog_name="chatfold")
 @click.pass_context
 def cli(ctx: click.Context, store: str | None) -> None:
     """Look at chats that agents have recorded: what happened, what the model saw, why it forgot.
@@ -104,10 +118,11 @@ def cli(ctx: click.Context, store: str | None) -> None:
 
 def main(args: list[str] | None = None) -> Any:
     """The entry point: everything that is expected to go wrong ends in one line and an exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    _safe_streams()
     try:
-        sys.exit(cli.main(args, prog_name="chatfold", standalone_mode=False) or 0)
+        code = cli.main(args, prog_name="chatfold", standalone_mode=False) or 0
+        sys.stdout.flush()  # while it can still be told quietly that nobody reads it
+        sys.exit(code)
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
     except click.ClickException as error:
@@ -120,10 +135,19 @@ def main(args: list[str] | None = None) -> Any:
         sys.exit(1)
 
 
+def _safe_streams() -> None:
+    """Half a character does not end us, nor does a stream that was closed before we began."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(nowhere, "w", encoding="utf-8", closefd=False))
+        else:
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _close_quietly() -> None:
     """Whoever read our output has seen enough: what is left in the buffer is not complained about."""
-    import os  # noqa: PLC0415
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

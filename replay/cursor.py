@@ -18,7 +18,7 @@ from typing import Any
 
 from agent import Chat, Moment, Store, open_view
 from agent.opening import Opened
-from eventlog import Entry
+from eventlog import Entry, Redacted
 from projections import Projection, View
 from replay.address import Point, point
 from replay.places import LAST, find_chat, opened
@@ -79,6 +79,10 @@ class Replay(Moment):
         """Takes in what was written since; whether there was anything. The cursor stays where it is."""
         before = self.end
         await self.chat.refresh()
+        new = self.log.read(self.key, before + 1, self.end)
+        if any([isinstance(entry.event, Redacted) async for entry in new]):
+            self._kept.clear()  # they may hold what was erased
+            self._opened = await self._open(self.seq)
         return self.end > before
 
     async def _go(self, to: int) -> None:

@@ -7,15 +7,15 @@
 Data goes to stdout, everything else to stderr. Whoever stops reading (``| head``) is not told about it.
 """
 
-import json as standard_json
+import asyncio
+import math
 import os
-import shlex
-import shutil
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import IO, Any
 
 import msgspec
@@ -25,6 +25,8 @@ from replay.terminal import Cell, Style, columns, printable, printable_lines, st
 VERSION = 1
 _AFTER = 0.5  # seconds before progress is told
 _WIDTH = 100
+_CAP = 1 << 16  # characters of a text that a terminal is shown
+_CLEAR = "\r\x1b[K"
 
 
 class Out:
@@ -44,9 +46,12 @@ class Out:
         self.quiet = quiet
         self.is_terminal = sys.stdout.isatty() and not json
         self.colour = wants_colour(color) and not json
-        self.cells = shutil.get_terminal_size((_WIDTH, 24)).columns
+        self.cells = _columns()
         self._pager = pager and self.is_terminal and not raw
+        self._command: list[str] = []  # of the pager, while there shall be one
+        self._paging: subprocess.Popen[str] | None = None
         self._sink: IO[str] | None = None
+        self._telling = False  # a line of progress stands on stderr
 
     # --- what is written ---------------------------------------------------------------------------------
 
@@ -54,10 +59,12 @@ class Out:
         """One of a list: ``value`` for programs, ``cells`` for people and pipes."""
         if self.json:
             self.value(value)
+        elif self.raw:
+            self._write("\t".join(cell.text for cell in cells))
         elif self.is_terminal:
             self._write(columns(cells, self.cells, colour=self.colour))
         else:
-            self._write(tabbed(cells))
+            self._write(tabbed(cells, colour=self.colour))
 
     def value(self, value: msgspec.Struct | Mapping[str, Any]) -> None:
         """A value for programs."""
@@ -66,27 +73,42 @@ class Out:
 
     def line(self, text: str = "", style: Style = "") -> None:
         """A line of our own words, with what others said made safe."""
-        self._write(styled(printable(text), style, colour=self.colour))
+        self.words((text, style))
 
     def words(self, *words: tuple[str, Style] | str) -> None:
         """A line in several styles."""
         pairs: list[tuple[str, Style]] = [(word, "") if isinstance(word, str) else word for word in words]
-        self._write("".join(styled(printable(text), style, colour=self.colour) for text, style in pairs))
+        safe = str if self.raw else printable
+        self._write("".join(styled(safe(text), style, colour=self.colour) for text, style in pairs))
 
     def text(self, text: str, indent: str = "") -> None:
-        """What somebody said, line by line."""
+        """What somebody said, line by line; on a terminal the beginning of it, if it is very long."""
         if self.raw:
             self._write(text)
             return
-        for line in printable_lines(text):
+        more = len(text) - _CAP if self.is_terminal else 0
+        for line in printable_lines(text[:_CAP] if more > 0 else text):
             self._write(indent + line)
+        if more > 0:
+            self.line(f"{indent}… {more} characters more: in a pipe, with --json or --raw", "dim")
 
     def note(self, text: str) -> None:
         """To people, on stderr."""
         if not self.quiet:
+            self.clear()
             print(printable(text), file=sys.stderr)  # noqa: T201
 
+    def clear(self) -> None:
+        """Takes the line of progress away."""
+        if self._telling:
+            self._telling = False
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
     def _write(self, text: str) -> None:
+        self.clear()
+        if self._command and self._sink is None:
+            self._sink = self._open()
         sink: Any = self._sink or sys.stdout
         try:
             sink.write(text + "\n")
@@ -97,29 +119,64 @@ class Out:
     def flush(self) -> None:
         (self._sink or sys.stdout).flush()
 
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Whoever waits inside for something to write is told when nobody reads it any more: ``BrokenPipeError``."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        is_gone = asyncio.Event()
+
+        def leave() -> None:
+            is_gone.set()
+            loop.remove_reader(sys.stdout)
+            task.cancel()
+
+        if not self.is_terminal:
+            with suppress(OSError, ValueError):  # a file always has readers
+                loop.add_reader(
+                    sys.stdout, leave
+                )  # the end that is written to can be read when the other is closed
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not is_gone.is_set():
+                raise
+            raise BrokenPipeError from None
+        finally:
+            with suppress(OSError, ValueError):
+                loop.remove_reader(sys.stdout)
+
     # --- a pager, and progress ---------------------------------------------------------------------------
 
     @contextmanager
     def paged(self) -> Iterator[None]:
-        """What is written inside goes through a pager, if it is read on a terminal."""
-        command = shlex.split(os.environ.get("CHATFOLD_PAGER") or os.environ.get("PAGER") or "less -FRX")
-        if not self._pager or not command or shutil.which(command[0]) is None:
-            yield
-            return
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, errors="backslashreplace")  # noqa: S603 (the user's own)
-        self._sink = process.stdin
+        """What is written inside goes through a pager, if it is read on a terminal. It is started when there is something."""
+        self._command = _pager() if self._pager else []
+        leaving = suppress(BrokenPipeError) if self._command else nullcontext()  # before the end
         try:
-            with suppress(BrokenPipeError):  # the pager was left before the end
+            with leaving:
                 yield
         finally:
-            assert process.stdin is not None
-            with suppress(BrokenPipeError):
-                process.stdin.close()
-            self._sink = None
-            _waited(process)
+            self._command = []
+            if self._paging is not None:
+                self._close(self._paging)
+
+    def _open(self) -> IO[str]:
+        self._paging = subprocess.Popen(  # noqa: S603 (the user's own)
+            self._command, stdin=subprocess.PIPE, text=True, errors="backslashreplace"
+        )
+        assert self._paging.stdin is not None
+        return self._paging.stdin
+
+    def _close(self, paging: "subprocess.Popen[str]") -> None:
+        assert paging.stdin is not None
+        with suppress(BrokenPipeError):
+            paging.stdin.close()
+        self._sink = self._paging = None
+        _waited(paging)
 
     def progress(self, what: str) -> Callable[[int, int | None], None]:
-        """A function to call with how much is done, and of how much: told only if it takes long."""
+        """A function to call with how much is done, and of how much: told only if it takes long, and not over a pager."""
         began = time.monotonic()
         told = began
         shown = sys.stderr.isatty() and not self.quiet
@@ -127,20 +184,23 @@ class Out:
         def tell(done: int, whole: int | None = None) -> None:
             nonlocal told
             now = time.monotonic()
-            if not shown or now - began < _AFTER or (now - told < 0.1 and done != whole):
+            if done == whole:
+                self.clear()
+                return
+            if not shown or self._sink is not None or now - began < _AFTER or now - told < 0.1:
                 return
             told = now
             rate = done / (now - began)
-            left = f", {(whole - done) / rate:.0f} s left" if whole and rate and done < whole else ""
+            left = f", {(whole - done) / rate:.0f} s left" if whole and rate else ""
             of = f" of {whole}" if whole else ""
-            end = "\r\x1b[K" if whole is not None and done >= whole else ""
-            sys.stderr.write(f"\r\x1b[K{what}: {done}{of}, {rate:.0f}/s{left}{end}")
+            self._telling = True
+            sys.stderr.write(f"{_CLEAR}{printable(what)}: {done}{of}, {rate:.0f}/s{left}")
             sys.stderr.flush()
 
         return tell
 
 
-def _waited(process: subprocess.Popen[str]) -> None:
+def _waited(process: "subprocess.Popen[str]") -> None:
     while True:
         try:
             process.wait()
@@ -149,9 +209,69 @@ def _waited(process: subprocess.Popen[str]) -> None:
         return
 
 
-def as_json(value: Any) -> str:
-    """On one line. Half a character, which UTF-8 cannot hold, is escaped."""
+def _columns() -> int:
+    """Of the terminal, unless COLUMNS says otherwise."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
     try:
-        return msgspec.json.encode(value).decode()
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _WIDTH
+    except (OSError, ValueError):
+        return _WIDTH
+
+
+def _pager() -> list[str]:
+    """The user's; an empty one is none. ``less`` asks for Return on a terminal that can do nothing."""
+    import shlex  # noqa: PLC0415 (on a terminal only)
+    import shutil  # noqa: PLC0415
+
+    default = "" if os.environ.get("TERM", "dumb") == "dumb" else "less -FRX"
+    chosen = os.environ.get("CHATFOLD_PAGER", os.environ.get("PAGER", default))
+    try:
+        command = shlex.split(chosen)
+    except ValueError:  # a quote that is not closed
+        return []
+    return command if command and shutil.which(command[0]) else []
+
+
+def as_json(value: Any) -> str:
+    """On one line. What JSON cannot hold, or not as the others write it, is given as near as can be: half a character is
+    escaped, and what is no number is null. What could steer a terminal is escaped, too: to programs it is the same."""
+    try:
+        written = msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
-        return standard_json.dumps(value, separators=(",", ":"))
+        import json  # noqa: PLC0415 (seldom needed)
+
+        return json.dumps(_finite(msgspec.to_builtins(value)), separators=(",", ":"))
+    return _ODD.sub(lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), written)
+
+
+def indented(value: Any) -> str:
+    """The same on many lines."""
+    written = as_json(value)
+    try:
+        return msgspec.json.format(written, indent=2)
+    except msgspec.DecodeError:  # it knows no half characters, not even escaped
+        import json  # noqa: PLC0415
+
+        return json.dumps(json.loads(written), indent=2)
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+    return value
+
+
+_ODD = re.compile(r"[^ -~]+")  # in JSON on one line they stand in strings only
+
+
+def _escaped(text: str) -> str:
+    import json  # noqa: PLC0415
+
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)

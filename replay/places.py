@@ -7,7 +7,6 @@ no lock is taken, nothing on disk is changed.
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +34,10 @@ class UnknownChat(NoSuchChat):
 
 class AmbiguousChat(ChatfoldError, ValueError):
     next_step = "Give more of the key"
+
+
+class NotInStore(ChatfoldError, ValueError):
+    next_step = "'chatfold import' it into a store first"
 
 
 def store_folder(given: Path | str | None = None) -> Path:
@@ -100,6 +103,14 @@ def _look(path: Path) -> _Found:
     raise NoStore("this is no store, no chat's folder and no export", path=path)
 
 
+def root_of(path: Path) -> Path:
+    """The folder of the store that a chat's folder belongs to."""
+    found = _look(path)
+    if found.lines is not None:
+        raise NotInStore("this chat is in no store", path=path)
+    return found.root
+
+
 def is_chat_folder(path: Path) -> bool:
     return path.is_dir() and any(first_of(one.name) is not None for one in path.iterdir())
 
@@ -122,10 +133,11 @@ async def find_chat(store: Store, name: str) -> Chat:
     chat = await store.chat(name)
     if chat.seq:
         return chat
-    return await store.chat(await _key(store, name))
+    return await store.chat(await key_of(store, name))
 
 
-async def _key(store: Store, name: str) -> str:
+async def key_of(store: Store, name: str) -> str:
+    """Whose beginning this is. No chat is opened, but for ``last``."""
     if name == LAST:
         listed = [one async for one in store.chats()]
         if not listed:
@@ -138,5 +150,7 @@ async def _key(store: Store, name: str) -> str:
     if found:
         some = ", ".join(map(repr, found[:_TOLD])) + (", …" if len(found) > _TOLD else "")
         raise AmbiguousChat(f"{name!r} could be {some}")
+    from difflib import get_close_matches  # noqa: PLC0415 (for whoever mistypes)
+
     near = get_close_matches(name, keys, n=1)
     raise UnknownChat(f"there is no chat {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))

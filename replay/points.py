@@ -1,13 +1,12 @@
 """Points: from what an address says to the entry that is meant, and back.
 
 Turns, compactions, switches and requests are counted over the whole log, from 1, those that were rewound included: a
-number never means something else later. Nothing here reads more than a bounded piece of the log.
+number never means something else later. A compaction of a range that cannot be is none. Nothing here reads more than a bounded piece of the log.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from difflib import get_close_matches
 
 from agent import Chat, Moment
 from eventlog import ModelCalled, NoSuchPoint
@@ -86,6 +85,8 @@ def _checked(chat: Moment, number: int, total: int, what: str, *, least: int = 0
 def _label(chat: Moment, name: str) -> int:
     known = chat[lineage].checkpoints
     if name not in known:
+        from difflib import get_close_matches  # noqa: PLC0415 (for whoever mistypes)
+
         near = get_close_matches(name, list(known), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise _nowhere(chat, f"there is no checkpoint {name!r}{hint}")

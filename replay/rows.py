@@ -1,4 +1,4 @@
-"""Rows: an entry as a list shows it, one line each. Pure; the same for the terminal, for pipes and for JSON.
+"""Rows: an entry as a list shows it. Pure; the same for the terminal, for pipes and for JSON.
 
 The text is what was said: it is not yet safe for a terminal. See ``terminal.printable``.
 """
@@ -98,12 +98,12 @@ class Row(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-def row(entry: Entry, turn: int = 0, name: str = "", *, most: int = 1 << 62) -> Row:
-    """``turn``, ``name``: see ``points``. ``most``: characters of the text."""
+def row(entry: Entry, turn: int = 0, name: str = "", *, most: int | None = None) -> Row:
+    """``turn``, ``name``: see ``points``. ``most``: characters of the text, on one line; None: all of it, as it was said."""
     event = entry.event
     failed = is_failure(event)
     what, glyph = _called(event)
-    text = one_line(told(event, most), most)
+    text = told(event) if most is None else one_line(told(event, most), most)
     glyph = _FAILED if failed else glyph
     return Row(
         entry.seq, entry.ts, turn, kind_name(event), what, glyph, text, failed, entry.run, entry.id, name

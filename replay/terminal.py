@@ -23,16 +23,27 @@ _CODES = {
     "cyan": "36",
 }
 _JOINERS = "\u200c\u200d"  # without them Persian, Indic scripts and many emoji are not what they are
+_BLANKS = "\xa0\u202f\u3000"  # French and Chinese are written with them; they steer nothing
+_FEW = 64
 
 
 def printable(text: str) -> str:
     """The text on one line, with everything that could steer a terminal or mislead an eye made visible."""
     if text.isprintable():
         return text
-    return "".join(
-        char if char.isprintable() or char in _JOINERS else char.encode("unicode_escape").decode()
-        for char in text
-    )
+    odd = [
+        char for char in set(text) if not char.isprintable() and char not in _JOINERS and char not in _BLANKS
+    ]
+    if len(odd) > _FEW:
+        escapes = {char: _escaped(char) for char in odd}
+        return "".join([escapes.get(char, char) for char in text])
+    for char in odd:  # of a very long text: a few passes in C
+        text = text.replace(char, _escaped(char))
+    return text
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()
 
 
 def printable_lines(text: str) -> list[str]:
@@ -73,7 +84,7 @@ def padded(text: str, cells: int, *, right: bool = False) -> str:
 
 
 def styled(text: str, style: Style, *, colour: bool) -> str:
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and style and text else text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and style and not text.isspace() and text else text
 
 
 class Cell(NamedTuple):
@@ -86,19 +97,19 @@ class Cell(NamedTuple):
 
 
 def columns(row: Sequence[Cell], cells: int, *, colour: bool) -> str:
-    """A row as a terminal shows it: aligned, and not wider than it is."""
+    """A row as a terminal shows it: aligned, and not wider than it is. What has no room is left out."""
     shown = []
     for cell in row:
-        text = printable(cell.text)
-        text = padded(text, cell.cells, right=cell.right) if cell.cells else fit(text, max(cells, 8))
+        text, room = printable(cell.text), max(cells, 0)
+        text = padded(text, min(cell.cells, room), right=cell.right) if cell.cells else fit(text, room)
         cells -= width(text) + 1
         shown.append(styled(text, cell.style, colour=colour))
     return " ".join(shown).rstrip()
 
 
-def tabbed(row: Iterable[Cell]) -> str:
+def tabbed(row: Iterable[Cell], *, colour: bool = False) -> str:
     """The same for a pipe: separated by tabs, nothing cut."""
-    return "\t".join(printable(cell.text) for cell in row)
+    return "\t".join(styled(printable(cell.text), cell.style, colour=colour) for cell in row)
 
 
 def wants_colour(wish: str, stream: object = None) -> bool:
@@ -107,15 +118,21 @@ def wants_colour(wish: str, stream: object = None) -> bool:
         return wish == "always"
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
+    if force := os.environ.get("FORCE_COLOR"):
+        return force != "0"
     stream = stream or sys.stdout
     return bool(getattr(stream, "isatty", bool)()) and os.environ.get("TERM") != "dumb"
 
 
+def counted(number: int, what: str) -> str:
+    """``1 turn``, ``2 turns``."""
+    return f"{number} {what}" + "s" * (number != 1)
+
+
 def short(number: int) -> str:
     """A count in at most five characters: 950, 12.4k, 183k, 1.2M."""
-    for size, letter in ((1_000_000, "M"), (1000, "k")):
+    for size, letter in ((10**9, "G"), (10**6, "M"), (1000, "k")):
         if number >= size:
-            return f"{number / size:.1f}{letter}" if number < 100 * size else f"{number // size}{letter}"
+            tenths = number * 10 // size  # never rounded up to one digit more
+            return f"{tenths / 10}{letter}" if tenths < 1000 else f"{tenths // 10}{letter}"
     return str(number)

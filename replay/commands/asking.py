@@ -12,10 +12,28 @@ from typing import Any
 import click
 
 from agent import Chat, NoSuchContext, Store
-from eventlog import ChatfoldError, CorruptLog, InvalidKey, NewerFormat, NoSuchChat, NoSuchPoint
+from eventlog import (
+    ChatDeleted,
+    ChatfoldError,
+    CorruptLog,
+    InvalidKey,
+    NewerFormat,
+    NoSuchChat,
+    NoSuchPoint,
+)
 from replay.address import Address, BadAddress, address
 from replay.output import Out
-from replay.places import LAST, AmbiguousChat, NoStore, find_chat, is_chat_folder, opened, store_folder
+from replay.places import (
+    LAST,
+    AmbiguousChat,
+    NoStore,
+    NotInStore,
+    find_chat,
+    is_chat_folder,
+    opened,
+    root_of,
+    store_folder,
+)
 from replay.terminal import printable
 
 DIFFERENT, USAGE, MISSING, DAMAGED, NEWER, NO_EXTRA, FAILED = range(1, 8)
@@ -41,7 +59,10 @@ def verb(
         ) -> None:
             out = Out(json=as_json, raw=raw, color=color, pager=pager, quiet=quiet)
             context = click.get_current_context()
-            code = told(lambda: asyncio.run(_waited(function(out, store or context.obj, **given))))
+            try:
+                code = told(lambda: asyncio.run(_waited(function(out, store or context.obj, **given))))
+            finally:
+                out.clear()
             if code:
                 context.exit(code)
 
@@ -99,7 +120,16 @@ def path_of(text: str) -> Path | None:
     if os.sep not in text and not text.endswith(".jsonl"):
         return None
     path = Path(text)
-    return path if path.is_file() or is_chat_folder(path) else None
+    try:
+        return path if path.is_file() or is_chat_folder(path) else None
+    except OSError:  # too long to be one, or not ours to look at
+        return None
+
+
+def home_of(store: str | None, text: str) -> Path:
+    """The folder of the store that an address is in: whoever writes has to know. Raises ``NotInStore``."""
+    path = path_of(text) or path_of(address(text).chat)
+    return root_of(path) if path else store_folder(store)
 
 
 @asynccontextmanager
@@ -110,9 +140,10 @@ async def store_of(store: str | None, *, keep_caches: bool = True) -> AsyncItera
 
 def complete_chat(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """For the shell: the keys that begin so."""
+    above = ctx.parent.params if ctx.parent else {}
 
     async def keys() -> list[str]:
-        async with store_of(ctx.params.get("store"), keep_caches=False) as place:
+        async with store_of(ctx.params.get("store") or above.get("store"), keep_caches=False) as place:
             return sorted([key async for key in place.log.chats() if key.startswith(incomplete)])
 
     try:
@@ -127,23 +158,31 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (NewerFormat, NEWER),
     (CorruptLog, DAMAGED),
     (NoSuchChat, MISSING),
+    (ChatDeleted, MISSING),
     (NoSuchPoint, MISSING),
     (NoSuchContext, MISSING),
     (NoStore, MISSING),
     (FileNotFoundError, MISSING),
     (BadAddress, USAGE),
     (AmbiguousChat, USAGE),
+    (NotInStore, USAGE),
     (InvalidKey, USAGE),
+    (ImportError, NO_EXTRA),
 )
+
+
+_EXTRA = "chatfold["  # what is missing is an extra: its message says how to install it
 
 
 def told(work: Callable[[], int | None]) -> int:
     """What is expected to go wrong ends in one line, not in a traceback; gives the exit code."""
     try:
         return work() or 0
-    except (ChatfoldError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise  # whoever read our output has seen enough
+    except (ChatfoldError, OSError, ImportError) as error:
+        if isinstance(error, BrokenPipeError) or (
+            isinstance(error, ImportError) and _EXTRA not in str(error)
+        ):
+            raise  # whoever read our output has seen enough; any other import that fails is a bug
         tell(error)
         return code_of(error)
 

@@ -15,9 +15,8 @@ from eventlog import ChatfoldError, MessageAdded, NoSuchPoint
 from projections import contexts
 from projections.text import text_of
 from replay.address import HEAD
-from replay.commands.asking import chat_of, complete_chat, verb
+from replay.commands.asking import chat_of, complete_chat, home_of, verb
 from replay.output import Out
-from replay.places import store_folder
 from replay.points import seq_of
 from replay.terminal import Cell
 
@@ -49,6 +48,7 @@ async def fork(out: Out, store: str | None, *, address: str, name: str, edit: bo
 
     Prints the new chat's key.
     """
+    home = home_of(store, address)
     async with chat_of(store, address) as (chat, meant):
         at = await seq_of(chat, meant.last or HEAD)
         parent = chat.key
@@ -56,7 +56,7 @@ async def fork(out: Out, store: str | None, *, address: str, name: str, edit: bo
             at, said = await _question(chat, at)
     name = name or f"{parent}-{at}-{secrets.token_hex(3)}"
     new = user(_edited(said)) if edit else None
-    async with Store(store_folder(store)) as place:
+    async with Store(home) as place:
         branch = await (await place.chat(parent)).fork(name, at)
         if new:
             await branch.record(new)

@@ -1,5 +1,6 @@
 """check and salvage: are the bytes what was written, and what can be had of those that are not."""
 
+import os
 from pathlib import Path
 
 import click
@@ -8,9 +9,10 @@ import msgspec
 import eventlog
 from eventlog import Problem, Report
 from eventlog.names import folder_name
-from replay.commands.asking import DAMAGED, DIFFERENT, complete_chat, tell, verb
+from replay.commands.asking import DAMAGED, DIFFERENT, code_of, complete_chat, store_of, tell, verb
 from replay.output import Out
-from replay.places import UnknownChat, is_chat_folder, store_folder
+from replay.places import NoStore, is_chat_folder, key_of, store_folder
+from replay.terminal import Cell
 
 _WORDS = {0: "ok", DIFFERENT: "torn", DAMAGED: "damaged"}
 
@@ -42,14 +44,14 @@ async def check(out: Out, store: str | None, *, what: str | None, mend: bool, fa
     if mend and fast:
         raise click.UsageError("--repair looks at everything: leave out --fast")
     worst = 0
-    folders = _folders(store, what)
+    folders = await _folders(store, what)
     progress = out.progress("checking chats")
     for number, folder in enumerate(folders, 1):
         try:
             worst = max(worst, _checked(out, folder, mend=mend, fast=fast))
         except (eventlog.ChatfoldError, OSError) as error:
             tell(error)  # and on to the other chats
-            worst = DAMAGED
+            worst = max(worst, code_of(error))
         progress(number, len(folders))
     return worst
 
@@ -90,23 +92,38 @@ def _severity(report: Report) -> int:
     return max((codes.get(problem.kind, 0) for problem in report.problems), default=0)
 
 
-def _folders(store: str | None, what: str | None) -> list[Path]:
+async def _folders(store: str | None, what: str | None) -> list[Path]:
     """The chat's folder itself or, for a store, the folders of its chats."""
-    if what is not None and (Path(what) / "chats").is_dir():
-        return _all(Path(what))
-    if what is not None and (is_chat_folder(Path(what)) or Path(what).is_dir()):
-        return [Path(what)]
-    root = store_folder(store)
     if what is None:
-        return _all(root)
-    folder = root / "chats" / folder_name(what)
-    if not folder.is_dir():
-        raise UnknownChat(f"there is no chat and no folder {what!r}", chat=what)
-    return [folder]
+        return _all(store_folder(store))
+    if (given := _given(Path(what), is_path=os.sep in what)) is not None:
+        return given
+    chats = store_folder(store) / "chats"
+    if _given(chats / folder_name(what), is_path=False) is None:
+        async with store_of(store, keep_caches=False) as place:
+            what = await key_of(place, what)
+    return [chats / folder_name(what)]
+
+
+def _given(path: Path, *, is_path: bool) -> list[Path] | None:
+    if is_chat_folder(path):
+        return [path]
+    if (path / "chats").is_dir():
+        return _all(path)
+    if is_path and path.is_dir():
+        raise NoStore("this is no store and no chat's folder", path=path)
+    return None
 
 
 def _all(root: Path) -> list[Path]:
     return sorted(folder for folder in (root / "chats").iterdir() if not folder.name.startswith("."))
+
+
+class Salvaged(msgspec.Struct, frozen=True):
+    """What ``salvage --json`` prints."""
+
+    entries: int
+    path: str
 
 
 @verb("chatfold salvage ./store/chats/my-chat ./saved")
@@ -115,5 +132,6 @@ def _all(root: Path) -> list[Path]:
 async def salvage(out: Out, store: str | None, *, path: Path, target: Path) -> None:  # noqa: ARG001
     """Copy everything that still verifies out of the chat's folder PATH into a new folder TARGET."""
     count = eventlog.salvage(path, target)
+    done = Salvaged(count, str(target / "salvaged.jsonl"))
     entries = "entry" if count == 1 else "entries"
-    out.line(f"{count} {entries} copied to {target / 'salvaged.jsonl'}")
+    out.row(done, [Cell(f"{count} {entries} copied to {done.path}")])

@@ -6,11 +6,12 @@ import msgspec
 from agent import Moment
 from projections import IndexRow, Lifetime, contexts, lifetimes
 from replay.commands.asking import chat_of, complete_chat, verb
-from replay.items import Inspected, Item, context_of
+from replay.commands.requests import text_of
+from replay.items import Inspected, Item, context_of, preview
 from replay.output import Out
 from replay.points import names, seq_of
 from replay.rows import row
-from replay.terminal import Cell, Style, short
+from replay.terminal import Cell, Style, counted, short
 from replay.times import ago, iso
 
 _STYLES: dict[str, Style] = {
@@ -100,13 +101,12 @@ async def _print(out: Out, moment: Moment, seen: Inspected, *, full: bool) -> No
         out.line("  ".join(parts), "dim")
     for one in seen.compactions:
         out.line(f"◆ c{one.number}: e{one.first}..e{one.last} are behind a summary", "magenta")
-    messages = await moment.shown(seen.id) if full else ()
+    whole = full or not out.is_terminal  # a pipe is given whole texts
+    messages = await moment.shown(seen.id) if whole else ()
     for index, item in enumerate(seen.items):
-        _item(out, item)
+        _item(out, item, preview(messages[index], 1 << 62) if whole and not full else item.text)
         if full:
-            message = messages[index]
-            for part in (*message.parts, *(part for result in message.results for part in result.parts)):
-                out.text(getattr(part, "text", ""), "    ")
+            out.text(text_of(messages[index]), "    ")
     if seen.archive:
         out.line()
         out.line(f"archived: {seen.shelved}", "bold")
@@ -114,14 +114,14 @@ async def _print(out: Out, moment: Moment, seen: Inspected, *, full: bool) -> No
             out.row(row_, _archive_cells(out, row_))
 
 
-def _item(out: Out, item: Item) -> None:
+def _item(out: Out, item: Item, text: str) -> None:
     out.row(
         item,
         [
             Cell(f"e{item.seq}" if item.seq else "-", 8, "dim", right=out.is_terminal),
             Cell(short(item.tokens) if out.is_terminal else str(item.tokens), 6, "dim", right=True),
             Cell(item.kind, 10, _STYLES.get(item.kind, "")),
-            Cell(item.text),
+            Cell(text),
         ],
     )
 
@@ -140,7 +140,11 @@ def _archive_cells(out: Out, one: IndexRow) -> list[Cell]:
     when = ago(one.archived_at) if out.is_terminal else iso(one.archived_at)
     return [
         Cell(one.context_id, 22, "magenta"),
-        Cell(f"{one.message_count} messages" if out.is_terminal else str(one.message_count), 14, right=True),
+        Cell(
+            counted(one.message_count, "message") if out.is_terminal else str(one.message_count),
+            14,
+            right=True,
+        ),
         Cell(when, 10, "dim", right=True),
         Cell(one.title or one.summary_preview),
     ]
@@ -152,7 +156,7 @@ async def _lifetimes(out: Out, moment: Moment) -> None:
     called = names(state)
     tell = out.progress("reading entries")
     async for page in moment.log.pages(moment.key, 1, moment.seq):
-        texts = {entry.seq: row(entry, most=200).text for entry in page}
+        texts = {entry.seq: row(entry, most=200 if out.is_terminal else None).text for entry in page}
         for one in lifetimes(state, moment.seq, page):
             _stayed(out, moment.seq, one, called.get(one.left, ""), texts[one.item])
         tell(page[-1].seq, moment.seq)

@@ -13,7 +13,7 @@ from replay.demo import CHAT, record
 from replay.output import Out
 from replay.rows import row
 from replay.terminal import Cell
-from replay.times import clock
+from replay.times import clock, iso
 
 _WIDTH = 200
 
@@ -23,20 +23,22 @@ _WIDTH = 200
 async def demo(out: Out, store: str | None, *, folder: Path) -> None:  # noqa: ARG001
     """Record a small chat with an agent into a store in DIR (default ./chatfold-demo) and print it back."""
     for title, entries in (await record(folder)).items():
-        out.line(title, "bold")
+        if not out.json:
+            out.line(title, "bold")
         for entry in entries:
             one = row(entry, most=_WIDTH)
             out.row(
                 one,
                 [
-                    Cell(f"{one.seq:>4}", 4),
-                    Cell(clock(one.ts), 8),
+                    Cell(str(one.seq), 4, right=True),
+                    Cell(clock(one.ts) if out.is_terminal else iso(one.ts), 8),
                     Cell(f"{one.glyph} {one.what}", 12),
                     Cell(one.text),
                 ],
             )
-        out.line()
-    for line in _next_steps(folder):
+        if not out.json:
+            out.line()
+    for line in () if out.json else _next_steps(folder):
         out.line(line)
 
 

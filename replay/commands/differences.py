@@ -1,10 +1,13 @@
 """diff and why: what changed between two points, and where a text went."""
 
+from typing import TypeAlias
+
 import click
 
 from agent import Chat, Moment
+from agent.moment import SHAPES
 from eventlog import NoSuchPoint
-from replay.address import HEAD, Address, BadAddress
+from replay.address import HEAD, Address, BadAddress, point
 from replay.commands.asking import DIFFERENT, chat_of, complete_chat, verb
 from replay.comparing import (
     Comparison,
@@ -14,7 +17,7 @@ from replay.comparing import (
     compare_events,
     compare_messages,
 )
-from replay.items import Item
+from replay.items import Item, preview
 from replay.output import Out, as_json
 from replay.points import range_of, seq_of
 from replay.terminal import Cell, Style, short
@@ -35,7 +38,9 @@ from replay.tracing import Left, Now, Trace, trace
     default="context",
     help="What is compared.",
 )
-@click.option("--as", "shape", default="neutral", help="The shape of the messages: openai, anthropic, …")
+@click.option(
+    "--as", "shape", type=click.Choice(list(SHAPES)), default="neutral", help="The shape of the messages."
+)
 @click.option("--stat", is_flag=True, help="Only the figures.")
 @click.option("--exit-code", is_flag=True, help="1 if there is a difference.")
 async def diff(
@@ -84,8 +89,10 @@ async def _compared(out: Out, before: Moment, after: Moment, what: str, shape: s
                 found = await compare(before, after)
                 if out.json:
                     out.value(found)
-                else:
-                    _context(out, found, stat=stat)
+                    return not found.is_same
+                _figures(out, found)
+                if not stat:
+                    _items(out, found, await _whole(out, before), await _whole(out, after))
                 return not found.is_same
             case "messages":
                 messages = await compare_messages(before, after, shape)
@@ -121,7 +128,7 @@ async def _compared(out: Out, before: Moment, after: Moment, what: str, shape: s
         return bool(events.before or events.after)
 
 
-def _context(out: Out, found: Comparison, *, stat: bool) -> None:
+def _figures(out: Out, found: Comparison) -> None:
     for step in found.undone:
         _step(out, step, "- ")
     for step in found.steps:
@@ -156,14 +163,27 @@ def _context(out: Out, found: Comparison, *, stat: bool) -> None:
         f"the first {found.prefix} of {before.items} messages are the same ({found.prefix_tokens} tokens): "
         + told[found.cache],
     )
-    if not stat:
-        for sign, style, items in (
-            ("-", "red", found.left),
-            ("+", "green", found.added),
-            ("~", "yellow", [change.after for change in found.changed]),
-        ):
-            for item in items:
-                _item(out, sign, style, item)  # type: ignore[arg-type]
+
+
+_Texts: TypeAlias = dict[tuple[int, ...], str]
+
+
+async def _whole(out: Out, moment: Moment) -> _Texts:
+    """A pipe is given whole texts: of each item, by its entries. A terminal has no room for them."""
+    if out.is_terminal:
+        return {}
+    return {message.seqs: preview(message, 1 << 62) for message in await moment.shown()}
+
+
+def _items(out: Out, found: Comparison, before: _Texts, after: _Texts) -> None:
+    signs: tuple[tuple[str, Style, tuple[Item, ...], _Texts], ...] = (
+        ("-", "red", found.left, before),
+        ("+", "green", found.added, after),
+        ("~", "yellow", tuple(change.after for change in found.changed), after),
+    )
+    for sign, style, items, texts in signs:
+        for item in items:
+            _item(out, sign, style, item, texts.get(item.seqs, item.text))
 
 
 def _step(out: Out, step: Step, lead: str) -> None:
@@ -181,13 +201,13 @@ def _step(out: Out, step: Step, lead: str) -> None:
         out.text(step.summary, "    ")
 
 
-def _item(out: Out, sign: str, style: Style, item: Item) -> None:
+def _item(out: Out, sign: str, style: Style, item: Item, text: str) -> None:
     cells = (
         Cell(sign, 1, style),
         Cell(f"e{item.seq}", 8, "dim"),
         Cell(short(item.tokens) if out.is_terminal else str(item.tokens), 6, "dim", right=True),
         Cell(item.kind, 10, style),
-        Cell(item.text),
+        Cell(text),
     )
     out.row(item, cells)
 
@@ -198,14 +218,16 @@ def _item(out: Out, sign: str, style: Style, item: Item) -> None:
 @verb('chatfold why last "must not touch vendor/"', "chatfold why last e12", 'chatfold why last@t9 "vendor/"')
 @click.argument("address", shell_complete=complete_chat)
 @click.argument("text")
-@click.option("-n", "most", default=20, help="At most so many places.")
-async def why(out: Out, store: str | None, *, address: str, text: str, most: int) -> int:
+@click.option("-n", "most", default=20, type=click.IntRange(1), help="At most so many places.")
+@click.option("--at", default="", help="As it was at this point: the same as CHAT@POINT.")
+async def why(out: Out, store: str | None, *, address: str, text: str, most: int, at: str) -> int:
     """Where a text went: when it came into the model's sight, when and by what it left, where it is now.
 
     The very text is looked for, case and all; if nothing holds it, its words. e12 is entry 12.
     """
     async with chat_of(store, address) as (chat, meant):
-        moment = await chat.at(await seq_of(chat, meant.last)) if meant.last else await chat.now()
+        where = point(at) if at else meant.last
+        moment = await chat.at(await seq_of(chat, where)) if where else await chat.now()
         try:
             found = await trace(moment, text, limit=most)
         except ValueError as error:

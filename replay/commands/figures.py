@@ -1,13 +1,14 @@
 """stats: what a chat adds up to, and the size of its context over time."""
 
 import click
+import msgspec
 
 from replay.commands.asking import chat_of, complete_chat, verb
 from replay.output import Out
 from replay.picture import Stats, drawn
 from replay.picture import stats as stats_of
 from replay.points import seq_of
-from replay.terminal import short
+from replay.terminal import counted, short
 from replay.times import iso
 
 _MOST = 100  # columns of the picture
@@ -16,7 +17,7 @@ _MOST = 100  # columns of the picture
 @verb("chatfold stats last", "chatfold stats last --line", "chatfold stats last --json | jq .picture.peak")
 @click.argument("address", shell_complete=complete_chat)
 @click.option("--line", is_flag=True, help="One line, for a prompt or a status bar.")
-@click.option("--height", default=6, help="Lines of the picture.")
+@click.option("--height", default=6, type=click.IntRange(1, 100), help="Lines of the picture.")
 async def stats(out: Out, store: str | None, *, address: str, line: bool, height: int) -> None:
     """Turns, tokens, tools, errors, compactions; and a picture of how large the context was.
 
@@ -28,7 +29,10 @@ async def stats(out: Out, store: str | None, *, address: str, line: bool, height
         tell = out.progress("reading entries")
         found = await stats_of(moment, width=width, progress=tell)
     if out.json:
-        out.value(found)
+        told = msgspec.to_builtins(found)
+        for name in ("marks", "asked"):  # what the fold itself needs
+            del told["usage"][name]
+        out.value(told)
     elif line:
         [picture] = drawn(found.picture, 1, marked=False)
         out.line(
@@ -47,8 +51,8 @@ def _print(out: Out, found: Stats, height: int) -> None:
         for name, tool in found.tools.items()
     )
     facts = {
-        "entries": f"{found.entries}, {iso(found.first)} to {iso(found.last)}",
-        "turns": f"{found.turns}, {found.messages} messages",
+        "entries": f"{found.entries}, {iso(found.first)} to {iso(found.last)}" if found.entries else "0",
+        "turns": f"{found.turns}, {counted(found.messages, 'message')}",
         "runs": ", ".join(f"{count} {outcome}" for outcome, count in found.runs.items()),
         "requests": f"{found.usage.called}: " + ", ".join(found.usage.models) if found.usage.called else "",
         "tokens": f"{spent.input} given ({spent.cached} from a cache), {spent.output} made"
@@ -57,7 +61,7 @@ def _print(out: Out, found: Stats, height: int) -> None:
         "tools": tools,
         "errors": str(found.errors),
         "contexts": str(found.contexts),
-        "compacted": f"{found.compactions} times, which hid about {short(found.hidden_tokens)} tokens"
+        "compacted": f"{counted(found.compactions, 'time')}, which hid about {short(found.hidden_tokens)} tokens"
         if found.compactions
         else "",
         "context": f"about {short(found.picture.size)} tokens now, {short(found.picture.peak)} at most",

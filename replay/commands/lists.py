@@ -13,7 +13,7 @@ from projections.listing import Fork
 from replay.address import BadAddress, point
 from replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
 from replay.output import Out
-from replay.terminal import Cell
+from replay.terminal import Cell, counted
 from replay.times import ago, iso
 
 
@@ -52,7 +52,7 @@ def _row(one: Listed) -> ListedChat:
 
 
 @verb("chatfold ls", "chatfold ls -q lexer --since -2d", "chatfold ls --json | jq -r .key")
-@click.option("-n", "most", default=None, type=int, help="How many; 0: all. Default: 20 on a terminal.")
+@click.option("-n", "most", type=click.IntRange(0), help="How many; 0: all. Default: 20 on a terminal.")
 @click.option("-q", "query", default="", help="Only those with this text in the key, the title or the end.")
 @click.option("--since", default="", help="Only those active since a time: -2h, 2026-11-15T10:00.")
 @click.option("--forks/--no-forks", default=None, help="Only forks, or none of them.")
@@ -107,7 +107,7 @@ def _cells(out: Out, row: ListedChat) -> Iterator[Cell]:
         return
     marks = ("⑂" if row.parent else "") + ("…" if row.is_open else "")
     yield Cell(marks, 2, "magenta")
-    yield Cell(f"{row.turns}" + (" turns" if out.is_terminal else ""), 11, right=True)
+    yield Cell(counted(row.turns, "turn") if out.is_terminal else str(row.turns), 11, right=True)
     yield Cell(ago(row.active) if out.is_terminal else iso(row.active), 10, "dim", right=True)
     yield Cell(row.title)
 
@@ -193,13 +193,15 @@ def _tree_cells(out: Out, lead: str, branch: Branch, key: str) -> list[Cell]:
     mark = Cell(f"{lead}{at}{sign} {branch.key}", 44, "bold" if branch.key == key else "")
     return [
         mark,
-        Cell(f"{branch.turns} turns", 10, right=True),
+        Cell(counted(branch.turns, "turn"), 10, right=True),
         Cell(ago(branch.active), 10, "dim", right=True),
         Cell(branch.title),
     ]
 
 
 # --- search ----------------------------------------------------------------------------------------------
+
+_MANY = 1000  # hits that are looked through for those of a kind
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -214,29 +216,38 @@ class Found(msgspec.Struct, frozen=True):
 @verb('chatfold search "drop newlines"', "chatfold search 换行 -C last", "chatfold search lexer --json")
 @click.argument("query")
 @click.option("-C", "--chat", default="", help="Only in this chat.", shell_complete=complete_chat)
-@click.option("-n", "most", default=20, help="At most so many, of each chat.")
-async def search(out: Out, store: str | None, *, query: str, chat: str, most: int) -> int:
+@click.option("-n", "most", default=20, type=click.IntRange(1), help="At most so many, of each chat.")
+@click.option("--kind", default="", help="Only these, by commas: user,call,compacted or message_added.")
+async def search(out: Out, store: str | None, *, query: str, chat: str, most: int, kind: str) -> int:
     """All words of the query, anywhere in what was ever said: archived, compacted, rewound. "…" is one word with its blanks.
 
     The index that a search makes is kept in the store's cache: the next search is faster.
     """
     key = await _key(store, chat) if chat else ""
+    kinds = frozenset(filter(None, kind.split(",")))
     count = 0
     tell = out.progress("searching chats")
     async with store_of(store) as place:
         keys = [key] if key else sorted([one async for one in place.log.chats()])
         with out.paged():
             for number, one in enumerate(keys, 1):
-                for found in await _found(out, place, one, query, most):
+                for found in await _found(out, place, one, query, most, kinds):
                     count += 1
                     out.row(found, [Cell(f"{found.chat}@{found.seq}", 34, "cyan"), Cell(found.preview)])
                 tell(number, len(keys))
     return 0 if count else DIFFERENT
 
 
-async def _found(out: Out, place: Store, key: str, query: str, most: int) -> Iterable[Found]:
+async def _found(
+    out: Out, place: Store, key: str, query: str, most: int, kinds: frozenset[str]
+) -> Iterable[Found]:
     try:
-        hits = await place.log.search(key, query, limit=most)
+        hits = await place.log.search(key, query, limit=_MANY if kinds else most)
+        if kinds:
+            from replay.selecting import wanted  # noqa: PLC0415 (a list of chats needs nothing of entries)
+
+            is_wanted = wanted(kinds)
+            hits = [hit for hit in hits if is_wanted((await place.log.last(key, 1, hit.seq))[0])][:most]
     except ChatfoldError as error:  # one chat that cannot be read hides no other
         out.note(f"chatfold: {error}")
         return ()

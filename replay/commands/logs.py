@@ -1,6 +1,7 @@
 """log: what happened, a line an event or a line a turn."""
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
 import click
 
@@ -40,7 +41,7 @@ _BEGINNING = 400  # characters of a text that a terminal may need
     "chatfold log last -f",
 )
 @click.argument("address", shell_complete=complete_chat)
-@click.option("-n", "most", default=0, help="The last so many; 0: all.")
+@click.option("-n", "most", default=0, type=click.IntRange(0), help="The last so many; 0: all.")
 @click.option("--turns", "by_turn", is_flag=True, help="A line a turn instead of a line an event.")
 @click.option("--kind", default="", help="Only these, by commas: user,call,compacted or message_added.")
 @click.option("--errors", is_flag=True, help="Only what failed.")
@@ -66,11 +67,13 @@ async def log(
 
     CHAT@A..B is what came after A, up to B; CHAT@P everything up to P. A pipe is given whole texts, separated by tabs.
     """
+    if by_turn and (kind or text or graph or follow):
+        raise click.UsageError("--turns goes with -n, --errors and --reverse only")
     async with chat_of(store, address) as (chat, meant):
         first, last = await range_of(chat, meant)
-        with out.paged():
+        with nullcontext() if follow else out.paged():
             if by_turn:
-                return await _turns(out, chat, first, last, most, reverse=reverse)
+                return await _turns(out, chat, first, last, most, errors=errors, reverse=reverse)
             is_wanted = wanted(frozenset(filter(None, kind.split(","))), errors=errors)
             tell = out.progress("looking through entries")
             entries = selected(
@@ -78,7 +81,7 @@ async def log(
             )
             count = await _entries(out, chat, entries, await _forks(store, chat.key) if graph else {})
             if follow:
-                await _follow(out, chat, is_wanted, text)
+                await _follow(out, chat, last, is_wanted, text)
             return 0 if count else DIFFERENT
 
 
@@ -89,12 +92,12 @@ async def _entries(out: Out, chat: Moment, entries: AsyncIterator[Entry], forks:
         count += 1
         _entry(out, entry, state, called.get(entry.seq, ""))
         for key in forks.get(entry.seq, ()):
-            out.row({"seq": entry.seq, "forked": key}, [Cell("", 7), Cell(f"└─⑂ {key}", 0, "magenta")])
+            out.row({"seq": entry.seq, "forked": key}, _fork_cells(out, entry.seq, key))
     return count
 
 
 def _entry(out: Out, entry: Entry, state: Contexts, name: str) -> None:
-    one = row(entry, state.turn_at(entry.seq), name, most=_BEGINNING if out.is_terminal else 1 << 62)
+    one = row(entry, state.turn_at(entry.seq), name, most=_BEGINNING if out.is_terminal else None)
     style: Style = "red" if one.failed else _STYLES.get(one.what, "dim")
     if not out.is_terminal:
         facts = (str(one.seq), iso(one.ts), f"t{one.turn}", one.kind, one.run or "", one.name)
@@ -112,6 +115,12 @@ def _entry(out: Out, entry: Entry, state: Contexts, name: str) -> None:
     )
 
 
+def _fork_cells(out: Out, seq: int, key: str) -> list[Cell]:
+    if out.is_terminal:
+        return [Cell("", 7), Cell(f"└─⑂ {key}", 0, "magenta")]
+    return [*map(Cell, (str(seq), "", "", "fork", "", "")), Cell(key)]  # as many fields as an entry has
+
+
 async def _forks(store: str | None, chat: str) -> dict[int, list[str]]:
     """By the entry up to which they have everything: the chats that were forked off."""
     found: dict[int, list[str]] = {}
@@ -122,27 +131,31 @@ async def _forks(store: str | None, chat: str) -> dict[int, list[str]]:
     return found
 
 
-async def _follow(out: Out, chat: Chat, is_wanted: Wanted, text: str) -> None:
+async def _follow(out: Out, chat: Chat, last: int, is_wanted: Wanted, text: str) -> None:
     out.flush()
-    async for moment in chat.follow(chat.seq):
-        entry = moment.view.entry
-        if entry is None or not is_wanted(entry) or (text and not holds(entry.event, text)):
-            continue
-        _entry(out, entry, moment[contexts], names(moment[contexts]).get(entry.seq, ""))
-        out.flush()
+    async with out.watched():
+        async for moment in chat.follow(last):
+            entry = moment.view.entry
+            if entry is None or not is_wanted(entry) or (text and not holds(entry.event, text)):
+                continue
+            _entry(out, entry, moment[contexts], names(moment[contexts]).get(entry.seq, ""))
+            out.flush()
 
 
 # --- turns -----------------------------------------------------------------------------------------------
 
 
-async def _turns(out: Out, chat: Moment, first: int, last: int, most: int, *, reverse: bool) -> int:
+async def _turns(
+    out: Out, chat: Moment, first: int, last: int, most: int, *, errors: bool, reverse: bool
+) -> int:
     state = chat[contexts]
-    if most:
+    if most and not errors:
         first = max(first, state.asked_at(max(1, state.turn_at(last) - most + 1)) - 1)
-    some = turns(chat, first, last)
-    if reverse:
+    some = (turn async for turn in turns(chat, first, last) if turn.failures or not errors)
+    if reverse or (most and errors):
         found = [turn async for turn in some]
-        for turn in reversed(found):
+        found = found[-most:] if most else found
+        for turn in reversed(found) if reverse else found:
             out.row(turn, _turn_cells(out, turn))
         return 0 if found else DIFFERENT
     count = 0
@@ -156,7 +169,8 @@ def _turn_cells(out: Out, turn: Turn) -> list[Cell]:
     tools = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in turn.tools.items())
     failed = f"{turn.failures} ✗" if turn.failures else ""
     size = f"ctx {short(turn.size)}" if turn.size else ""
-    said = " · ".join(word for word in (f'"{turn.question}"', *turn.marks, tools) if word)
+    question = f'"{turn.question}"' if turn.question else ""
+    said = " · ".join(word for word in (" ".join(turn.marks), tools, question) if word)
     if out.is_terminal:
         return [
             Cell(f"t{turn.turn}", 5, "green"),

@@ -8,10 +8,10 @@ import msgspec
 from agent import Moment
 from agent.models import fingerprint
 from agent.moment import SHAPES
-from projections import Message
+from projections import Message, usage
 from replay.commands.asking import DIFFERENT, chat_of, complete_chat, verb
 from replay.items import item_of
-from replay.output import Out, as_json
+from replay.output import Out, as_json, indented
 from replay.points import seq_of
 from replay.terminal import Cell, short
 
@@ -49,13 +49,14 @@ async def messages(
     recorded then. Exit code 1 if they differ. 'chatfold log CHAT --kind asked' lists the calls; -1 is the last.
     """
     async with chat_of(store, address) as (chat, meant):
-        if number is not None:
-            return await _request(out, chat, number, only_hash=only_hash)
         moment = await chat.at(await seq_of(chat, meant.last)) if meant.last else await chat.now()
+        if number is not None:
+            number = number if number > 0 else moment[usage].called + 1 + number
+            return await _request(out, moment, number, only_hash=only_hash)
         made = await moment.messages(shape, model=model)
         mark = fingerprint({"messages": msgspec.to_builtins(made)})
         if only_hash:
-            out.line(mark)
+            _hash(out, mark)
         elif out.json:
             out.value(Shown(moment.key, moment.seq, shape, mark, made))
         else:
@@ -64,13 +65,13 @@ async def messages(
                     for index, message in enumerate(made):
                         _message(out, index, message)
                 else:
-                    out.text(msgspec.json.format(as_json(made), indent=2))
+                    out.text(indented(made))
     return 0
 
 
 def _message(out: Out, index: int, message: Message) -> None:
     item = item_of(message)
-    if not out.is_terminal:
+    if not out.is_terminal and not out.raw:
         facts = (
             str(index),
             message.role,
@@ -78,16 +79,17 @@ def _message(out: Out, index: int, message: Message) -> None:
             str(item.tokens),
             ",".join(f"e{seq}" for seq in message.seqs),
         )
-        out.row(item, [*map(Cell, facts), Cell(_text(message))])
+        out.row(item, [*map(Cell, facts), Cell(text_of(message))])
         return
     kind = f" ({item.kind})" if item.kind != message.role else ""
     seqs = " ".join(f"e{seq}" for seq in message.seqs[:8]) + (" …" if len(message.seqs) > 8 else "")
     out.words((f"{message.role}{kind}", "bold"), (f"   {short(item.tokens)} tokens · {seqs}", "dim"))
-    out.text(_text(message), "  ")
+    out.text(text_of(message), "  ")
     out.line()
 
 
-def _text(message: Message) -> str:
+def text_of(message: Message) -> str:
+    """All that it says, and all that it calls and was answered."""
     said = [getattr(part, "text", None) or as_json(msgspec.to_builtins(part)) for part in message.parts]
     said += [f"→ {call.name} {as_json(msgspec.to_builtins(call.args))} ({call.id})" for call in message.calls]
     for result in message.results:
@@ -96,12 +98,16 @@ def _text(message: Message) -> str:
     return "\n".join(said)
 
 
+def _hash(out: Out, mark: str) -> None:
+    out.row({"fingerprint": mark}, [Cell(mark)])
+
+
 async def _request(out: Out, chat: Moment, number: int, *, only_hash: bool) -> int:
-    from replay.requests import sent  # noqa: PLC0415 (it knows the providers)
+    from replay.judging.requests import sent  # noqa: PLC0415 (it knows the providers)
 
     found = await sent(chat, number)
     if only_hash:
-        out.line(found.rebuilt or found.recorded)
+        _hash(out, found.rebuilt or found.recorded)
     elif out.json:
         out.value(found)
     else:
@@ -111,7 +117,7 @@ async def _request(out: Out, chat: Moment, number: int, *, only_hash: bool) -> i
                 f" · {found.chat}@{found.seq} · {found.provider} {found.model}",
             )
             if found.payload is not None:
-                out.text(msgspec.json.format(as_json(found.payload), indent=2))
+                out.text(indented(found.payload))
         verdict = {
             True: f"proved: this is what was sent (fingerprint {found.recorded})",
             False: f"not what was sent: recorded {found.recorded}, made again {found.rebuilt}",

@@ -13,13 +13,11 @@ from replay.belonging import belonging
 from replay.commands.asking import chat_of, complete_chat, verb
 from replay.comparing import Comparison, compare
 from replay.items import kind_name
-from replay.output import Out, as_json
+from replay.output import Out, as_json, indented
 from replay.points import names, seq_of
 from replay.rows import row
-from replay.terminal import short
+from replay.terminal import counted, short
 from replay.times import iso
-
-_CAP = 1 << 16  # characters of a text that are shown
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -115,7 +113,7 @@ def _print(out: Out, shown: Shown) -> None:
         tokens = f"{short(shown.tokens_before)} → {short(shown.tokens_after)} tokens"
         out.words(
             ("the model sees ", "dim"),
-            f"{len(shown.left)} items less, {len(shown.added)} more, about {tokens}",
+            f"{counted(len(shown.left), 'item')} less, {len(shown.added)} more, about {tokens}",
         )
     else:
         out.line("nothing changes for the model", "dim")
@@ -133,9 +131,7 @@ def _payload(out: Out, entry: Entry) -> None:
                 out.words((f"{part:<8} ", "dim"), text)
                 continue
             out.line(part, "dim")
-            out.text(text[:_CAP], "  ")
-            if len(text) > _CAP:
-                out.line(f"  … {len(text) - _CAP} characters more; --json has them all", "dim")
+            out.text(text, "  ")
 
 
 def _texts(name: str, value: Any) -> list[tuple[str, str]]:
@@ -150,7 +146,7 @@ def _texts(name: str, value: Any) -> list[tuple[str, str]]:
             return [(str(part.__struct_config__.tag), _part(part)) for part in value]
     plain = msgspec.to_builtins(value)
     short_form = as_json(plain)
-    return [(name, short_form if len(short_form) < 100 else msgspec.json.format(short_form, indent=2))]
+    return [(name, short_form if len(short_form) < 100 else indented(plain))]
 
 
 def _part(part: Any) -> str:

@@ -19,8 +19,8 @@ from eventlog import (
     ToolReturned,
 )
 from replay.cursor import Replay
-from replay.stepping import begun, press
-from replay.stepping_state import Session, State
+from replay.stepping.presses import begun, press
+from replay.stepping.state import Session, State
 
 STORY: tuple[Event, ...] = (
     user("Where is the lexer?"),  # 1

@@ -1,0 +1,245 @@
+"""Help that opens with examples that work, completion in the shell, and a start that waits for nothing it does not need."""
+
+import asyncio
+import io
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from chats import turns
+from commanded import TOP, environment, process, run
+from scripted import CHAT, FORK, scripted
+
+from agent import Chat, Store, assistant, user
+from eventlog import CheckpointSet, Compacted, ModelCalled, ModelReturned
+from replay.cli import VERBS, cli
+from replay.output import Out
+
+
+def examples(verb: str) -> list[list[str]]:
+    """The first block of the help, as words; what comes after a pipe or goes to a file is the shell's business."""
+    found = cli.get_command(click.Context(cli), verb)
+    assert found is not None
+    assert found.help is not None
+    block = found.help.split("\n\n")[0].splitlines()
+    assert block[0] == "\b"
+    words = [shlex.split(line) for line in block[1:]]
+    assert all(line[:2] == ["chatfold", verb] for line in words)
+    return [line[2 : next((at for at, word in enumerate(line) if word in "|>"), None)] for line in words]
+
+
+EXAMPLES = [(verb, args) for verb in VERBS for args in examples(verb)]
+ELSEWHERE = {
+    "step",
+    "rerun",
+    "demo",
+    "import",
+    "salvage",
+}  # they need a terminal, an agent or a folder of their own
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In which everything is that the examples name."""
+    root = tmp_path_factory.mktemp("help") / "store"
+
+    async def make() -> None:
+        await scripted(root)
+        async with Store(root, durability="off") as store:
+            for key in ("my-chat", "telegram-42", "newest"):
+                await filled(await store.chat(key))
+            await (await store.chat("my-chat")).fork("my-chat-what-if", at=5)
+            await (await store.chat("newest")).record(user("the newest"))
+
+    asyncio.run(make())
+    return root
+
+
+async def filled(chat: Chat) -> None:
+    await chat.record(user("You must not touch vendor/, and not drop newlines 换行 in the lexer."))
+    await turns(chat, 12)
+    for number in range(3):
+        await chat.record(ModelCalled("model", f"{number}"), ModelReturned(), CheckpointSet("here"))
+    await chat.record(Compacted(1, 20, 20, "in short"), assistant("done"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_opens_with_examples(verb: str) -> None:
+    assert examples(verb)
+    shown = run(verb, "--help").stdout
+    assert shown.splitlines()[2].strip().startswith(f"chatfold {verb}")
+    assert run(verb, "-h").stdout == shown
+    assert "--json" in shown
+
+
+@pytest.mark.parametrize(
+    ("verb", "args"), EXAMPLES, ids=lambda value: " ".join(value) if isinstance(value, list) else value
+)
+def test_an_example_is_understood_and_does_what_it_says(
+    verb: str, args: list[str], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("chat.jsonl", "rules.txt"):
+        Path(name).touch()
+    found = cli.get_command(click.Context(cli), verb)
+    assert found is not None
+    found.make_context(verb, list(args))
+    mine = verb in ELSEWHERE or "-f" in args or "--agent" in args or "--edit" in args
+    if mine or any(arg.startswith("./store") for arg in args):
+        return
+    place = Path(shutil.copytree(store, tmp_path / "store")) if verb == "fork" else store
+    done = run(verb, *args, store=place)
+    assert done.exit_code in (0, 1), done.output
+    assert done.exit_code == 0 or verb in ("log", "ls", "replay"), done.output  # --errors: there were none
+
+
+def test_the_verbs_are_those_that_there_are() -> None:
+    asked_for = "ls log show context messages diff why tree search fork replay rerun step stats export import check demo"
+    assert VERBS.keys() == {*asked_for.split(), "salvage"}
+    shown = run("--help").stdout
+    assert all(said in " ".join(shown.split()) for _, said in VERBS.values())
+    assert run("--version").stdout.startswith("chatfold, version ")
+
+
+# --- the shell -------------------------------------------------------------------------------------------
+
+
+def completed(*words: str, store: Path) -> list[str]:
+    done = process(
+        store=store,
+        _CHATFOLD_COMPLETE="bash_complete",
+        COMP_WORDS=" ".join(("chatfold", *words)),
+        COMP_CWORD=str(len(words)),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+
+def test_the_shell_completes_verbs_keys_and_options(store: Path, tmp_path: Path) -> None:
+    assert "complete" in process(_CHATFOLD_COMPLETE="zsh_source").stdout
+    assert completed("me", store=store) == ["messages"]
+    assert completed("log", "lexer-b", store=store) == [CHAT, FORK]
+    assert completed("--store", str(store), "log", "my-", store=tmp_path) == ["my-chat", "my-chat-what-if"]
+    assert completed("diff", "my-chat", "tele", store=store) == ["telegram-42"]
+    assert completed("search", "x", "-C", "new", store=store) == ["newest"]
+    assert completed("log", "--rev", store=store) == ["--reverse"]
+    assert completed("log", "x", store=tmp_path / "nowhere") == []
+
+
+def test_completing_a_verb_imports_none(store: Path) -> None:
+    assert (
+        loaded(["m"], store, _CHATFOLD_COMPLETE="bash_complete", COMP_WORDS="chatfold m", COMP_CWORD="1")
+        & {
+            "msgspec",
+            "asyncio",
+            "replay.commands.lists",
+        }
+        == set()
+    )
+
+
+# --- the start -------------------------------------------------------------------------------------------
+
+HEAVY = {
+    "agent.anthropic_model",
+    "agent.mcp_tools",
+    "agent.models",
+    "agent.openai_model",
+    "agent.providers",
+    "agent.running",
+    "agent.runtime",
+    "agent.tools",
+    "aiofiles",
+    "anthropic",
+    "html",
+    "httpx",
+    "json",
+    "mcp",
+    "openai",
+    "pydantic",
+    "replay.judging",
+    "replay.stepping",
+    "rich",
+    "shlex",
+    "sqlite3",
+    "textual",
+    "unittest",
+    "urllib.request",
+    "watchfiles",
+}
+
+
+def loaded(args: list[str], store: Path, **more: str) -> set[str]:
+    """The modules that a verb has imported in the end."""
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
+        "from replay.cli import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *args],
+        cwd=TOP,
+        env=environment(store, **more),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "args", [["ls"], ["log", "my-chat", "-n", "20"], ["show", "my-chat@3"]], ids=" ".join
+)
+def test_a_verb_imports_nothing_heavy(args: list[str], store: Path) -> None:
+    run("ls", store=store)  # what a list remembers is there
+    assert sorted(loaded(args, store) & HEAVY) == []
+
+
+# --- progress --------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_told_after_half_a_second_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("replay.output.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", told := Terminal())
+    monkeypatch.setattr(sys, "stdout", shown := io.StringIO())
+    out = Out()
+    tell = out.progress("reading entries")
+    for now[0], done in ((0.1, 1), (0.4, 40)):
+        tell(done, 1000)
+    assert told.getvalue() == ""
+    now[0] = 1.0
+    tell(100, 1000)
+    assert told.getvalue() == "\r\x1b[Kreading entries: 100 of 1000, 100/s, 9 s left"
+    now[0] = 1.05
+    tell(105, 1000)  # not more often than can be read
+    assert told.getvalue().count("reading") == 1
+    out.line("a row")
+    assert told.getvalue().endswith("left\r\x1b[K")
+    assert shown.getvalue() == "a row\n"
+    now[0] = 2.0
+    tell(200, None)
+    tell(1000, 1000)
+    assert told.getvalue().endswith("reading entries: 200, 100/s\r\x1b[K")
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_progress_is_for_people(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("replay.output.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", told := Terminal() if quiet else io.StringIO())
+    tell = Out(quiet=quiet).progress("reading")
+    now[0] = 5.0
+    tell(1, 2)
+    assert told.getvalue() == ""
