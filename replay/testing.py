@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from agent import Moment
+from replay.inspect.places import find_chat, opened
 from replay.judging.divergence import Verdict
 from replay.judging.rehearsal import Factory, rehearse
 from replay.judging.verdict import verdict
-from replay.places import find_chat, opened
 
 Recorded: TypeAlias = Path | str | tuple[Path | str, str]
 

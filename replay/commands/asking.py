@@ -21,9 +21,8 @@ from eventlog import (
     NoSuchChat,
     NoSuchPoint,
 )
-from replay.address import Address, BadAddress, address
-from replay.output import Out
-from replay.places import (
+from replay.inspect.address import Address, BadAddress, address
+from replay.inspect.places import (
     LAST,
     AmbiguousChat,
     NoStore,
@@ -34,6 +33,7 @@ from replay.places import (
     root_of,
     store_folder,
 )
+from replay.output import Out
 from replay.terminal import printable
 
 DIFFERENT, USAGE, MISSING, DAMAGED, NEWER, NO_EXTRA, FAILED = range(1, 8)

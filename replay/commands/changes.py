@@ -14,10 +14,10 @@ from agent import Chat, Store, user
 from eventlog import ChatfoldError, MessageAdded, NoSuchPoint
 from projections import contexts
 from projections.text import text_of
-from replay.address import HEAD
 from replay.commands.asking import chat_of, complete_chat, home_of, verb
+from replay.inspect.address import HEAD
+from replay.inspect.points import seq_of
 from replay.output import Out
-from replay.points import seq_of
 from replay.terminal import Cell
 
 

@@ -10,8 +10,8 @@ import eventlog
 from eventlog import Problem, Report
 from eventlog.names import folder_name
 from replay.commands.asking import DAMAGED, DIFFERENT, code_of, complete_chat, store_of, tell, verb
+from replay.inspect.places import NoStore, is_chat_folder, key_of, store_folder
 from replay.output import Out
-from replay.places import NoStore, is_chat_folder, key_of, store_folder
 from replay.terminal import Cell
 
 _WORDS = {0: "ok", DIFFERENT: "torn", DAMAGED: "damaged"}

@@ -7,12 +7,12 @@ from agent import Moment
 from projections import IndexRow, Lifetime, contexts, lifetimes
 from replay.commands.asking import chat_of, complete_chat, verb
 from replay.commands.requests import text_of
-from replay.items import Inspected, Item, context_of, preview
+from replay.inspect.items import Inspected, Item, context_of, preview
+from replay.inspect.points import names, seq_of
+from replay.inspect.rows import row
+from replay.inspect.times import ago, iso
 from replay.output import Out
-from replay.points import names, seq_of
-from replay.rows import row
 from replay.terminal import Cell, Style, counted, short
-from replay.times import ago, iso
 
 _STYLES: dict[str, Style] = {
     "system": "yellow",

@@ -10,10 +10,10 @@ import click
 
 from replay.commands.asking import verb
 from replay.demo import CHAT, record
+from replay.inspect.rows import row
+from replay.inspect.times import clock, iso
 from replay.output import Out
-from replay.rows import row
 from replay.terminal import Cell
-from replay.times import clock, iso
 
 _WIDTH = 200
 

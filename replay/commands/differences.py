@@ -7,9 +7,9 @@ import click
 from agent import Chat, Moment
 from agent.moment import SHAPES
 from eventlog import NoSuchPoint
-from replay.address import HEAD, Address, BadAddress, point
 from replay.commands.asking import DIFFERENT, chat_of, complete_chat, verb
-from replay.comparing import (
+from replay.inspect.address import HEAD, Address, BadAddress, point
+from replay.inspect.comparing import (
     Comparison,
     Step,
     compare,
@@ -17,11 +17,11 @@ from replay.comparing import (
     compare_events,
     compare_messages,
 )
-from replay.items import Item, preview
+from replay.inspect.items import Item, preview
+from replay.inspect.points import range_of, seq_of
+from replay.inspect.tracing import Left, Now, Trace, trace
 from replay.output import Out, as_json
-from replay.points import range_of, seq_of
 from replay.terminal import Cell, Style, short
-from replay.tracing import Left, Now, Trace, trace
 
 
 @verb(

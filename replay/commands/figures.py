@@ -4,12 +4,12 @@ import click
 import msgspec
 
 from replay.commands.asking import chat_of, complete_chat, verb
+from replay.inspect.picture import Stats, drawn
+from replay.inspect.picture import stats as stats_of
+from replay.inspect.points import seq_of
+from replay.inspect.times import iso
 from replay.output import Out
-from replay.picture import Stats, drawn
-from replay.picture import stats as stats_of
-from replay.points import seq_of
 from replay.terminal import counted, short
-from replay.times import iso
 
 _MOST = 100  # columns of the picture
 

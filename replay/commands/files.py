@@ -10,11 +10,11 @@ import msgspec
 
 from agent import Moment, Store
 from agent.exporting import Form, write_file
-from replay.address import BadAddress
 from replay.commands.asking import chat_of, complete_chat, verb
+from replay.inspect.address import BadAddress
+from replay.inspect.places import store_folder
+from replay.inspect.points import seq_of
 from replay.output import Out
-from replay.places import store_folder
-from replay.points import seq_of
 from replay.redacting import Report, redacted
 from replay.rules import Rules
 
@@ -118,7 +118,7 @@ async def import_(out: Out, store: str | None, *, path: Path, name: str) -> None
 
 def _default() -> Path:
     """The store there is, or the one there will be."""
-    from replay.places import NoStore  # noqa: PLC0415
+    from replay.inspect.places import NoStore  # noqa: PLC0415
 
     with suppress(NoStore):
         return store_folder()

@@ -10,11 +10,11 @@ from agent import Listed
 from agent.store import Store
 from eventlog import ChatfoldError
 from projections.listing import Fork
-from replay.address import BadAddress, point
 from replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
+from replay.inspect.address import BadAddress, point
+from replay.inspect.times import ago, iso
 from replay.output import Out
 from replay.terminal import Cell, counted
-from replay.times import ago, iso
 
 
 class ListedChat(msgspec.Struct, frozen=True):
@@ -244,7 +244,7 @@ async def _found(
     try:
         hits = await place.log.search(key, query, limit=_MANY if kinds else most)
         if kinds:
-            from replay.selecting import wanted  # noqa: PLC0415 (a list of chats needs nothing of entries)
+            from replay.inspect.selecting import wanted  # noqa: PLC0415 (a list of chats needs nothing of entries)
 
             is_wanted = wanted(kinds)
             hits = [hit for hit in hits if is_wanted((await place.log.last(key, 1, hit.seq))[0])][:most]

@@ -10,12 +10,12 @@ from eventlog import Entry
 from eventlog.grepping import holds
 from projections import Contexts, contexts
 from replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
+from replay.inspect.points import names, range_of
+from replay.inspect.rows import row
+from replay.inspect.selecting import Turn, Wanted, selected, turns, wanted
+from replay.inspect.times import clock, iso
 from replay.output import Out
-from replay.points import names, range_of
-from replay.rows import row
-from replay.selecting import Turn, Wanted, selected, turns, wanted
 from replay.terminal import Cell, Style, short
-from replay.times import clock, iso
 
 _STYLES: dict[str, Style] = {
     "user": "green",

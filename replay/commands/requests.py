@@ -10,9 +10,9 @@ from agent.models import fingerprint
 from agent.moment import SHAPES
 from projections import Message, usage
 from replay.commands.asking import DIFFERENT, chat_of, complete_chat, verb
-from replay.items import item_of
+from replay.inspect.items import item_of
+from replay.inspect.points import seq_of
 from replay.output import Out, as_json, indented
-from replay.points import seq_of
 from replay.terminal import Cell, short
 
 

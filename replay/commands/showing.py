@@ -8,16 +8,16 @@ import msgspec
 from agent import Chat
 from eventlog import Entry, NoSuchPoint
 from projections import contexts
-from replay.address import HEAD
-from replay.belonging import belonging
 from replay.commands.asking import chat_of, complete_chat, verb
-from replay.comparing import Comparison, compare
-from replay.items import kind_name
+from replay.inspect.address import HEAD
+from replay.inspect.belonging import belonging
+from replay.inspect.comparing import Comparison, compare
+from replay.inspect.items import kind_name
+from replay.inspect.points import names, seq_of
+from replay.inspect.rows import row
+from replay.inspect.times import iso
 from replay.output import Out, as_json, indented
-from replay.points import names, seq_of
-from replay.rows import row
 from replay.terminal import counted, short
-from replay.times import iso
 
 
 class Shown(msgspec.Struct, frozen=True):

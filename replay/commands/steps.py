@@ -5,8 +5,8 @@ import re
 import click
 
 from replay.commands.asking import chat_of, complete_chat, path_of, verb
+from replay.inspect.places import store_folder
 from replay.output import Out
-from replay.places import store_folder
 from replay.stepping.stepper import step as stepped
 
 

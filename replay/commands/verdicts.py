@@ -15,8 +15,10 @@ import msgspec
 
 from agent import Chat, Store
 from eventlog import ChatfoldError
-from replay.address import HEAD, Address
 from replay.commands.asking import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
+from replay.inspect.address import HEAD, Address
+from replay.inspect.places import store_folder
+from replay.inspect.points import range_of, seq_of
 from replay.judging.divergence import Verdict
 from replay.judging.junit import junit
 from replay.judging.offline import offline
@@ -24,8 +26,6 @@ from replay.judging.rehearsal import Factory, rehearse
 from replay.judging.rerunning import rerun as run_again
 from replay.judging.verdict import verdict
 from replay.output import Out
-from replay.places import store_folder
-from replay.points import range_of, seq_of
 
 
 class AgentFailed(ChatfoldError):

@@ -30,7 +30,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.items import kind_name
+from replay.inspect.items import kind_name
 from replay.judging.divergence import Divergence
 from replay.judging.recorded import Recording
 

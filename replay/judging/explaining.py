@@ -14,7 +14,7 @@ from agent.models import Model, fingerprint
 from eventlog import Entry, Event, Json, ModelCalled, Noted
 from eventlog.search_terms import OURS
 from projections import outline
-from replay.items import kind_name
+from replay.inspect.items import kind_name
 from replay.judging.divergence import Change, Divergence, cut, first_change, written
 from replay.judging.requests import Notes, changed_entry, payload_for, request_of
 

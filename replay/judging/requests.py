@@ -19,7 +19,7 @@ from agent.running import event_mark
 from eventlog import Entry, Event, Json, ModelCalled, Noted
 from eventlog.search_terms import OURS
 from projections import Message, usage
-from replay.points import request, request_number
+from replay.inspect.points import request, request_number
 
 Payload: TypeAlias = Callable[[Request], dict[str, Any]]
 Notes: TypeAlias = dict[str, Json]

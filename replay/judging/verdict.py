@@ -18,7 +18,7 @@ from eventlog import Entry, Head, ModelCalled, Noted, ToolCalled
 from eventlog.search_terms import OURS
 from projections import STANDARD, View, fold, outline, start
 from projections.snapshots import load
-from replay.items import kind_name
+from replay.inspect.items import kind_name
 from replay.judging.divergence import Divergence, Verdict
 from replay.judging.requests import Notes, Payload, Sent, changed_entry, made_again, note
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from replay.address import point
-from replay.points import seq_of
+from replay.inspect.address import point
+from replay.inspect.points import seq_of
 from replay.stepping.moves import first, last, onwards
 from replay.stepping.state import Action, Line, Plain, Session, State, Tab
 

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from projections.wire import json_text
-from replay.comparing import Comparison, Step, compare
-from replay.points import COMPACTIONS, SWITCHES
+from replay.inspect.comparing import Comparison, Step, compare
+from replay.inspect.points import COMPACTIONS, SWITCHES
+from replay.inspect.tracing import Left, Now, Trace, trace
 from replay.stepping.state import Line, Session, State
 from replay.stepping.text import body, cut
 from replay.stepping.tree import Branch
 from replay.terminal import Style, padded, short
-from replay.tracing import Left, Now, Trace, trace
 
 if TYPE_CHECKING:
-    from replay.items import Item
+    from replay.inspect.items import Item
 
 _MOST = 500  # items of a section
 

@@ -19,13 +19,13 @@ from eventlog import (
 from projections import Message, contexts
 from projections.tokens import estimate
 from projections.wire import json_text
-from replay.items import Inspected, context_of, item_of
-from replay.rows import parts_told, row
+from replay.inspect.items import Inspected, context_of, item_of
+from replay.inspect.rows import parts_told, row
+from replay.inspect.times import iso
 from replay.stepping.compared import compared, traced, tree_lines
 from replay.stepping.state import Line, Session, State
 from replay.stepping.text import CAP, as_json, body, capped, cut
 from replay.terminal import padded, short
-from replay.times import iso
 
 _MOST = 2000  # lines of a list
 _ALL = 8 * CAP  # characters of all messages

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from projections import contexts
-from replay.rows import row
+from replay.inspect.rows import row
+from replay.inspect.times import clock
 from replay.stepping.detail import details
 from replay.stepping.help import HELP
 from replay.stepping.presses import KEYS, PLAIN, grown, played, press
 from replay.stepping.state import Session, State
 from replay.terminal import printable
-from replay.times import clock
 
 _CELLS = 100
 _TABS = frozenset("12345dtb")

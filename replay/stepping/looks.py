@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Hashable, Sequence
 from eventlog import ChatfoldError, Entry
 from projections import contexts, outline
 from projections.spans import spans
-from replay.picture import Picture, picture
-from replay.points import names
-from replay.rows import Row, row
+from replay.inspect.picture import Picture, picture
+from replay.inspect.points import names
+from replay.inspect.rows import Row, row
 from replay.stepping.detail import details
 from replay.stepping.screen import Shown, Size, top_of
 from replay.stepping.state import Line, Session, State

@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from msgspec.structs import replace
 
 from projections import contexts
-from replay.points import controls
+from replay.inspect.points import controls
 from replay.stepping.sieve import Sieve
 from replay.stepping.state import Action, Plain, Session, State
 

@@ -10,7 +10,7 @@ its ``message``; no key ends the stepper but ``q`` and Ctrl-C.
 from msgspec.structs import replace
 
 from eventlog import ChatfoldError
-from replay.points import COMPACTIONS, SWITCHES
+from replay.inspect.points import COMPACTIONS, SWITCHES
 from replay.stepping.acts import (
     ask,
     copy,

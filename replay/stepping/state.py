@@ -7,8 +7,8 @@ import msgspec
 
 from agent import Store
 from eventlog import Entry
-from replay.cursor import Replay
-from replay.rows import is_failure, row
+from replay.inspect.cursor import Replay
+from replay.inspect.rows import is_failure, row
 from replay.stepping.sieve import Sieve, Tell, untold
 from replay.stepping.tree import Branch, family
 from replay.terminal import Style

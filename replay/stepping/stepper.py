@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from agent import Store
 from eventlog import ChatfoldError
-from replay.address import Point
-from replay.cursor import Replay
-from replay.places import LAST, find_chat, opened
+from replay.inspect.address import Point
+from replay.inspect.cursor import Replay
+from replay.inspect.places import LAST, find_chat, opened
 from replay.stepping.keys import Keys
 from replay.stepping.lines import in_lines
 from replay.stepping.looks import Looks

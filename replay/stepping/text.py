@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from eventlog import Entry, Event, Unknown
-from replay.rows import told
+from replay.inspect.rows import told
 from replay.stepping.state import Line
 from replay.terminal import fit, printable, printable_lines, width
 

@@ -18,7 +18,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.cursor import Replay
+from replay.inspect.cursor import Replay
 from replay.stepping.presses import begun, press
 from replay.stepping.state import Session, State
 

@@ -19,9 +19,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.belonging import belonging
-from replay.rows import is_failure, row
-from replay.selecting import selected, turns, wanted
+from replay.inspect.belonging import belonging
+from replay.inspect.rows import is_failure, row
+from replay.inspect.selecting import selected, turns, wanted
 
 
 async def test_a_call_and_its_result_a_request_and_its_answer_a_run_and_its_end() -> None:

@@ -11,9 +11,9 @@ from told import long_talk, memory, told
 from agent import Moment, assistant, user
 from eventlog import Event, Noted, ToolCalled, ToolReturned
 from projections import MAIN, first_difference
-from replay.comparing import Comparison, compare, compare_archives, compare_events, compare_messages
-from replay.items import items_of
-from replay.matching import out_of_order, shared
+from replay.inspect.comparing import Comparison, compare, compare_archives, compare_events, compare_messages
+from replay.inspect.items import items_of
+from replay.inspect.matching import out_of_order, shared
 
 
 async def add_up(before: Moment, after: Moment) -> Comparison:

@@ -22,8 +22,8 @@ from told import long_talk, memory, told
 from agent import Chat, Moment, NoSuchPoint, Store, user
 from eventlog import ChatDeleted, CorruptLog, Entry, Event, FileStorage, NoSuchChat, Redacted
 from projections import STANDARD, View, contexts, fold, projection, start, usage
-from replay.cursor import Replay, replaying
-from replay.places import AmbiguousChat, NoStore
+from replay.inspect.cursor import Replay, replaying
+from replay.inspect.places import AmbiguousChat, NoStore
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Replay]]
 

@@ -23,7 +23,7 @@ from eventlog import (
 )
 from projections import MAIN, contexts
 from projections.cutting import tokens_of
-from replay.items import context_of
+from replay.inspect.items import context_of
 
 
 @given(talks())

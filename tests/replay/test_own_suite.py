@@ -7,7 +7,7 @@ from recorded_bot import EXAMPLES, TALK, bot, build, edited, first, talked
 
 from agent import Agent, ScriptedModel, Store
 from eventlog import ToolReturned
-from replay.places import NoStore
+from replay.inspect.places import NoStore
 from replay.testing import assert_chat_replays, assert_replays
 
 

@@ -28,8 +28,8 @@ from projections.context import changes
 from projections.cutting import tokens_of
 from projections.prompt import RECALLED, SUMMARY
 from projections.tokens import FRAMING, estimate, of_event
-from replay.items import kind_name
-from replay.picture import Bucket, Mark, Picture, drawn, picture, stats
+from replay.inspect.items import kind_name
+from replay.inspect.picture import Bucket, Mark, Picture, drawn, picture, stats
 
 
 def cost(event: Event) -> int:

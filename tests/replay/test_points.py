@@ -22,8 +22,8 @@ from eventlog import (
     ModelReturned,
 )
 from projections import contexts
-from replay.address import HEAD, Address, Point, point
-from replay.points import names, range_of, request, request_number, seq_of
+from replay.inspect.address import HEAD, Address, Point, point
+from replay.inspect.points import names, range_of, request, request_number, seq_of
 
 _EXTRA: list[Event] = [
     ModelCalled("m", "r"),

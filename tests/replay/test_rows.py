@@ -21,8 +21,8 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from replay.items import kind_name
-from replay.rows import is_failure, row, told
+from replay.inspect.items import kind_name
+from replay.inspect.rows import is_failure, row, told
 
 
 @given(st.sampled_from((*VOCABULARY, Unknown)).flatmap(events_of), st.integers(1, 60))

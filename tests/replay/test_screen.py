@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replay.picture import Bucket, Mark, Picture
-from replay.rows import Row
+from replay.inspect.picture import Bucket, Mark, Picture
+from replay.inspect.rows import Row
 from replay.stepping.screen import Shown, Size, frame, top_of
 from replay.stepping.state import TABS, Line, State
 from replay.stepping.text import CAP, body, cut, wrapped

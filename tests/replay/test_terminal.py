@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from strategies import values
 
 from projections.wire import plain
+from replay.inspect.times import ago, clock, iso
 from replay.output import as_json, indented
 from replay.terminal import (
     Cell,
@@ -25,7 +26,6 @@ from replay.terminal import (
     wants_colour,
     width,
 )
-from replay.times import ago, clock, iso
 
 texts = st.text(st.characters(exclude_categories=()), max_size=30)
 BENIGN = "\u200c\u200d\xa0\u202f\u3000"

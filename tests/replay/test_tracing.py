@@ -23,9 +23,9 @@ from eventlog import (
 from projections import MAIN, contexts
 from projections.spans import includes
 from projections.tokens import of_event
-from replay.address import address
-from replay.points import seq_of
-from replay.tracing import Trace, survived, trace
+from replay.inspect.address import address
+from replay.inspect.points import seq_of
+from replay.inspect.tracing import Trace, survived, trace
 
 
 def is_seen(moment: Moment, entry: Entry) -> bool:

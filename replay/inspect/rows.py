@@ -46,7 +46,7 @@ from eventlog import (
 from projections.cost import spent
 from projections.text import one_line
 from projections.wire import json_text
-from replay.items import kind_name
+from replay.inspect.items import kind_name
 
 # What a list calls each kind of event, and the sign that goes with it: nothing is told by colour alone.
 _CALLED: dict[type, tuple[str, str]] = {

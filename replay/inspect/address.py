@@ -10,7 +10,7 @@
     2026-11-15T10:00, -2h the last entry by then, local time    a name           the checkpoint of that name
 
 ``^`` after any of them is one entry earlier: ``c2^`` is just before the compaction. ``label:NAME`` is a checkpoint whose
-name looks like something else. Reading an address looks at nothing but its text; ``replay.points`` finds what it means.
+name looks like something else. Reading an address looks at nothing but its text; ``replay.inspect.points`` finds what it means.
 """
 
 import re

@@ -20,9 +20,9 @@ from agent import Chat, Moment, Store, open_view
 from agent.opening import Opened
 from eventlog import Entry, Redacted
 from projections import Projection, View
-from replay.address import Point, point
-from replay.places import LAST, find_chat, opened
-from replay.points import seq_of
+from replay.inspect.address import Point, point
+from replay.inspect.places import LAST, find_chat, opened
+from replay.inspect.points import seq_of
 
 _APART = 256  # entries between two views that are kept
 _KEPT = 64  # of them

@@ -20,8 +20,8 @@ from projections.lifetime import Stay, stays, summary_stays
 from projections.spans import includes
 from projections.text import one_line
 from projections.tokens import of_event
-from replay.items import PREVIEW, kind_name, numbered
-from replay.points import names
+from replay.inspect.items import PREVIEW, kind_name, numbered
+from replay.inspect.points import names
 
 _ENTRY = re.compile(r"e(\d{1,15})")
 _WORDS = 1000  # of a text are looked for in a summary

@@ -19,8 +19,8 @@ from eventlog import (
 from projections import contexts
 from projections.cost import spent
 from projections.text import one_line
-from replay.points import names
-from replay.rows import is_failure, parts_told, row
+from replay.inspect.points import names
+from replay.inspect.rows import is_failure, parts_told, row
 
 Wanted = Callable[[Entry], bool]
 Progress = Callable[[int, int | None], None]

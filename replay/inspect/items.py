@@ -17,7 +17,7 @@ from projections.prompt import RECALLED, SUMMARY
 from projections.text import one_line
 from projections.tokens import Counter, estimate
 from projections.wire import json_text
-from replay.points import SWITCHES
+from replay.inspect.points import SWITCHES
 
 PREVIEW = 160
 _SUMMARY_LINES, _RECALLED_LINES = SUMMARY.count("\n"), RECALLED.count("\n")  # of the labels: ``kind`` says it

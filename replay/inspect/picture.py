@@ -31,7 +31,7 @@ from projections.context import changes
 from projections.cost import Usage
 from projections.prompt import RECALLED, SUMMARY
 from projections.tokens import FRAMING, Counter, of_event
-from replay.items import kind_name, numbered
+from replay.inspect.items import kind_name, numbered
 
 Progress = Callable[[int, int], None]
 """(entries read so far, entries in all)"""

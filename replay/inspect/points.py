@@ -12,7 +12,7 @@ from agent import Chat, Moment
 from eventlog import ModelCalled, NoSuchPoint
 from projections import Contexts, contexts, lineage, usage
 from projections.cost import EVERY
-from replay.address import HEAD, Address, Point
+from replay.inspect.address import HEAD, Address, Point
 
 COMPACTIONS = frozenset(("compacted",))
 SWITCHES = frozenset(("opened", "switched", "cleared"))
