@@ -59,6 +59,11 @@ class Moment:
         self._opened = opened
 
     @property
+    def opened(self) -> Opened:
+        """The view, and the entries that are known with it."""
+        return self._opened
+
+    @property
     def view(self) -> View:
         return self._opened.view
 

@@ -74,7 +74,7 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def in_new_process(module: str, *arguments: object) -> bytes:
+def in_new_process(module: str, *arguments: object, python: str = sys.executable) -> bytes:
     """What the module of this package prints."""
-    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    command = [python, "-m", f"benchmarks.{module}", *map(str, arguments)]
     return subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, check=True).stdout

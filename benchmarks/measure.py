@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -40,7 +41,7 @@ class Row(msgspec.Struct, frozen=True):
     """``value`` and ``peer`` are medians; ``ratio`` is the median of the ratios within a round, not theirs."""
 
     name: str
-    value: float
+    value: float | None
     unit: str
     against: str
     peer: float | None
@@ -49,6 +50,9 @@ class Row(msgspec.Struct, frozen=True):
     rounds: int
     target: str | None
     met: bool | None
+    note: str = ""  # why there is no figure, if there is none
+    picture: str = ""  # the curves that it is a point of
+    size: int = 0  # and at how many messages
 
 
 def interleave(rounds: int, cases: Mapping[str, Case], *, warm_up: bool = True) -> dict[str, list[float]]:
@@ -71,10 +75,18 @@ def interleave(rounds: int, cases: Mapping[str, Case], *, warm_up: bool = True) 
 
 
 def compared(
-    name: str, unit: str, samples: Samples, ours: str, theirs: str, target: Target | None = None
+    name: str,
+    unit: str,
+    samples: Samples,
+    ours: str,
+    theirs: str,
+    target: Target | None = None,
+    *,
+    faster: bool = False,
 ) -> Row:
-    """One case of ``interleave`` next to another."""
-    ratios = [a / b for a, b in zip(samples[ours], samples[theirs], strict=True)]
+    """One case of ``interleave`` next to another; ``faster``: the ratio says how many times less time we take."""
+    pairs = zip(samples[ours], samples[theirs], strict=True)
+    ratios = [b / a if faster else a / b for a, b in pairs]
     ratio = median(ratios)
     return Row(
         name,
@@ -105,6 +117,11 @@ def limited(name: str, unit: str, values: Sequence[float], against: str, target:
     )
 
 
+def absent(name: str, against: str, note: str) -> Row:
+    """A comparison that there is not, and why."""
+    return Row(name, None, "", against, None, None, None, 0, None, None, note)
+
+
 def _verdict(target: Target | None, figure: float) -> tuple[str | None, bool | None]:
     return (None, None) if target is None else (str(target), target.met(figure))
 
@@ -122,29 +139,39 @@ def progress(text: str) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    cells = [("what", "value", "against", "its value", "ratio", "target", "")]
-    cells += [
-        (
-            row.name,
-            f"{_number(row.value)} {row.unit}",
-            row.against,
-            "" if row.peer is None else _number(row.peer),
-            _ratio(row),
-            row.target or "",
-            {True: "met", False: "MISSED", None: ""}[row.met],
-        )
-        for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    """A line a row; of rows with the same name, which belong together, only the first says it."""
+    heading = ("what", "value", "against", "its value", "ratio", "target", "")
+    cells: list[tuple[str, ...] | str] = [heading]
+    for name, group in groupby(rows, key=lambda row: row.name):
+        before = ("", "")
+        for row in (some := list(group)):
+            if row.note:
+                continue
+            first = (name, f"{number(row.value)} {row.unit}" if row.value is not None else "")
+            shown = ("" if here == there else here for here, there in zip(first, before, strict=True))
+            cells.append((*shown, *_rest(row)))
+            before = first
+        for note, noted in groupby(sorted(some, key=lambda row: row.note), key=lambda row: row.note):
+            if note:
+                who = ", ".join(row.against for row in noted)
+                cells.append(f"    {note}: {who}" if before[0] else f"{name}: {note}: {who}")
+    lines = [line for line in cells if not isinstance(line, str)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    told = [line if isinstance(line, str) else _line(line, widths) for line in cells]
+    return "\n".join([told[0], "-" * (sum(widths) + 2 * len(widths)), *told[1:]])
+
+
+def _rest(row: Row) -> tuple[str, ...]:
+    met = {True: "met", False: "MISSED", None: ""}[row.met]
+    return row.against, "" if row.peer is None else number(row.peer), _ratio(row), row.target or "", met
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     right = (1, 3, 4)
-    lines = [
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    ]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+    return "  ".join(
+        cell.rjust(width) if column in right else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ).rstrip()
 
 
 def _ratio(row: Row) -> str:
@@ -155,11 +182,11 @@ def _ratio(row: Row) -> str:
     return f"{row.ratio:.3g} ({low:.2g} to {high:.2g})"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def write_json(path: Path, suite: str, rows: Sequence[Row], *, quick: bool) -> None:
-    report = {"suite": suite, "quick": quick, **facts(path.parent), "rows": rows}
+def write_json(path: Path, suite: str, rows: Sequence[Row], *, quick: bool, **more: object) -> None:
+    report = {"suite": suite, "quick": quick, **facts(path.parent), **more, "rows": rows}
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")

@@ -1,27 +1,12 @@
-"""The chats that are measured: agent-like turns, made from a seed, the same on every machine.
+"""The chats of ``conversation`` as events."""
 
-A turn is a user's message (50 to 800 characters), up to six tool calls with their results, and the assistant's
-message (200 to 3,000 characters). Some of it is CJK, some is code and logs. A tool's result has a lognormal size
-(median 1.5 kB, sigma 1.25, from 40 B to 200 kB), and about 15 % of the results repeat an earlier one of the same
-chat, however long ago, verbatim. That makes about 1.8 kB of JSON an event.
-
-Texts are slices of a few pools made once, so a million events take seconds; a slice starts and ends anywhere, so
-two of them are hardly ever equal unless one is meant to repeat the other.
-"""
-
-import math
 from collections.abc import Iterator
-from functools import cache
 from itertools import chain
-from random import Random
-from typing import NamedTuple
 
-from eventlog import Event, MessageAdded, Role, Text, ToolCalled, ToolReturned
+import msgspec
 
-REPEATED = 0.15
-_POOL = 1 << 18  # characters; longer than the longest result
-_CJK_BYTES = 3  # of a character in UTF-8
-_TOOLS = ("read_file", "search", "run_tests", "edit_file", "http_get", "query")
+from benchmarks.conversation import Message, conversation
+from eventlog import Event, MessageAdded, Text, ToolCalled, ToolReturned
 
 
 def events(seed: int) -> Iterator[Event]:
@@ -31,109 +16,26 @@ def events(seed: int) -> Iterator[Event]:
 
 def turns(seed: int) -> Iterator[list[Event]]:
     """The endless chat of this seed, turn by turn."""
-    random = Random(seed)
-    results: list[_Slice] = []
-    number = 0
-    while True:
-        number += 1
-        turn: list[Event] = [_message(random, "user", 50, 800)]
-        for index in range(random.randint(0, 6)):
-            call = f"call_{number}_{index}"
-            turn.append(ToolCalled(call, random.choice(_TOOLS), _arguments(random)))
-            turn.append(ToolReturned(call, (Text(_result(random, results).text),)))
-        turn.append(_message(random, "assistant", 200, 3_000))
-        yield turn
+    return ([event_of(message) for message in turn] for turn in conversation(seed))
 
 
-class _Slice(NamedTuple):
-    """A text, told by where it is: all results of a long chat are remembered, their characters are not."""
-
-    pool: str
-    start: int
-    size: int
-
-    @property
-    def text(self) -> str:
-        return _pool(self.pool)[self.start : self.start + self.size]
+def event_of(message: Message) -> Event:
+    match message:
+        case {"role": "tool", "tool_call_id": id, "content": text}:
+            return ToolReturned(id, (Text(text),))
+        case {"tool_calls": [{"id": id, "function": {"name": name, "arguments": args}}]}:
+            return ToolCalled(id, name, msgspec.json.decode(args))
+    return MessageAdded(message["role"], (Text(message["content"]),))
 
 
-def _message(random: Random, role: Role, least: int, most: int) -> Event:
-    pool = random.choices(("prose", "cjk", "code"), (55, 30, 15))[0]
-    size = random.randint(least, most)
-    return MessageAdded(role, (Text(_slice(random, pool, size).text),))
-
-
-def _result(random: Random, earlier: list[_Slice]) -> _Slice:
-    if earlier and random.random() < REPEATED:
-        return random.choice(earlier)
-    pool = random.choices(("log", "code", "prose", "cjk"), (40, 35, 15, 10))[0]
-    size = min(max(random.lognormvariate(math.log(1_500), 1.25), 40), 200_000)
-    new = _slice(random, pool, int(size) // (_CJK_BYTES if pool == "cjk" else 1))
-    earlier.append(new)
-    return new
-
-
-def _slice(random: Random, pool: str, size: int) -> _Slice:
-    return _Slice(pool, int(random.random() * (_POOL - size)), size)
-
-
-def _arguments(random: Random) -> dict[str, object]:
-    return {
-        "path": f"src/module_{random.randint(1, 400)}/part_{random.randint(1, 40)}.py",
-        "pattern": _slice(random, "prose", random.randint(4, 60)).text,
-        "limit": random.randint(1, 500),
-        "recursive": random.random() < 0.5,
-    }
-
-
-# --- pools -----------------------------------------------------------------------------------------------
-
-
-@cache
-def _pool(name: str) -> str:
-    random = Random(name)
-    line = {"prose": _prose, "cjk": _cjk, "code": _code, "log": _log}[name]
-    lines: list[str] = []
-    length = 0
-    while length < _POOL:
-        lines.append(line(random))
-        length += len(lines[-1])
-    return "".join(lines)[:_POOL]
-
-
-@cache
-def _words() -> list[str]:
-    random = Random("words")
-    syllables = [a + b for a in "bcdfglmnprst" for b in ("a", "e", "i", "o", "u", "an", "er", "ing")]
-    return ["".join(random.choices(syllables, k=random.randint(1, 4))) for _ in range(2_000)]
-
-
-def _prose(random: Random) -> str:
-    return " ".join(random.choices(_words(), k=random.randint(5, 18))).capitalize() + random.choice(
-        (". ", ". ", "? ", ".\n\n", ': "so it is". ')
-    )
-
-
-def _cjk(random: Random) -> str:
-    return "".join(chr(random.randint(0x4E00, 0x9FA0)) for _ in range(random.randint(8, 30))) + random.choice(
-        ("。", ",", "。\n", "?")
-    )
-
-
-def _code(random: Random) -> str:
-    name, other, third = random.choices(_words(), k=3)
-    return random.choice(
-        (
-            f"def {name}({other}: int, {third}: str) -> None:\n",
-            f'    if {name} != "{other}":\n        return {third}[{random.randint(0, 99)}]\n',
-            f"    {name} = {other}.{third}({random.random():.3f})\n",
-            f'    raise ValueError(f"{name} {{{other}}}: {third}\\n")\n\n',
-        )
-    )
-
-
-def _log(random: Random) -> str:
-    level = random.choice(("INFO", "DEBUG", "WARNING", "ERROR"))
-    clock = f"{random.randint(0, 23):02}:{random.randint(0, 59):02}:{random.random() * 60:09.6f}"
-    words = " ".join(random.choices(_words(), k=random.randint(2, 8)))
-    return f'2025-02-05T{clock}Z {level} [worker-{random.randint(1, 32)}] {words} id="{random.getrandbits(64):016x}"\n'
+def message_of(event: Event) -> Message:
+    """The same back."""
+    match event:
+        case MessageAdded(role=role, parts=(Text(text=text),)):
+            return {"role": role, "content": text}
+        case ToolCalled(call=id, name=name, args=args):
+            function = {"name": name, "arguments": msgspec.json.encode(args).decode()}
+            return {"role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": function}]}
+        case ToolReturned(call=id, parts=(Text(text=text),)):
+            return {"role": "tool", "tool_call_id": id, "content": text}
+    raise ValueError(f"not an event of the workload: {type(event).__name__}")

@@ -112,7 +112,7 @@ async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None)
     if factory is not None:
         try:
             return await rehearse(chat, factory, progress=progress)
-        except (ChatfoldError, OSError):
+        except (ChatfoldError, OSError, ImportError):
             raise
         except Exception as error:
             raise AgentFailed(_place(error), chat=chat.key) from error
@@ -161,7 +161,7 @@ def _factory(name: str) -> Factory:
     sys.path.insert(0, str(Path.cwd()))
     try:
         module = _loaded(Path(where)) if where.endswith(".py") else import_module(where)
-    except (ImportError, FileNotFoundError) as error:
+    except (ModuleNotFoundError, FileNotFoundError) as error:
         raise click.UsageError(f"--agent: {error}") from None
     made: Any = getattr(module, function, None)
     if not callable(made):
@@ -172,7 +172,7 @@ def _factory(name: str) -> Factory:
 def _loaded(path: Path) -> ModuleType:
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise click.UsageError(f"--agent: {path} is no Python file")
     module = module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)

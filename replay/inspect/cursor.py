@@ -36,18 +36,19 @@ async def replaying(
     """``chat``: as in an address; not needed where the place is one chat. The cursor stands at the end."""
     async with opened(place, projections=projections) as (store, key):
         found = await store.chat(key) if key else await find_chat(store, chat or LAST)
-        yield await Replay.of(found)
+        yield Replay(found)
 
 
 class Replay(Moment):
-    def __init__(self, chat: Chat, opened: Opened) -> None:
-        super().__init__(chat.log, chat.key, opened)
+    def __init__(self, chat: Chat) -> None:
+        """At the end of the chat."""
+        super().__init__(chat.log, chat.key, chat.opened)
         self.chat = chat  # as it was when the replay began, unless it is refreshed
         self._kept: dict[int, View] = {}
 
-    @classmethod
-    async def of(cls, chat: Chat) -> "Replay":
-        return cls(chat, await open_view(chat.log, chat.key, at=chat.seq, projections=chat.view.projections))
+    async def now(self) -> Moment:
+        """What stays when the cursor moves on."""
+        return Moment(self.log, self.key, self._opened)
 
     @property
     def end(self) -> int:

@@ -83,13 +83,13 @@ class Session:
         self._sieves: dict[tuple[str, tuple[str, ...], bool], Sieve] = {}
 
     async def open(self, key: str) -> None:
-        self.replay = await Replay.of(await self.store.chat(key))
+        self.replay = Replay(await self.store.chat(key))
         self._other = None
 
     async def at(self, seq: int) -> Replay:
         """The same chat elsewhere: a second cursor, so that the first stays where it is."""
         if self._other is None:
-            self._other = await Replay.of(self.replay.chat)
+            self._other = Replay(self.replay.chat)
         return await self._other.seek(seq)
 
     def sieve(self, kinds: tuple[str, ...], *, errors: bool) -> Sieve:

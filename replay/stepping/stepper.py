@@ -50,7 +50,7 @@ async def step(
     """
     async with opened(place) as (store, key):
         found = await store.chat(key) if key else await find_chat(store, chat or LAST)
-        replay = await Replay.of(found)
+        replay = Replay(found)
         if point is not None:
             await replay.seek(point)
         elif play:

@@ -49,7 +49,7 @@ async def sessions(events: Iterable[Event] = STORY, key: str = "chat") -> AsyncI
         chat = await store.chat(key)
         if some := tuple(events):
             await chat.record(*some)
-        yield Session(store, await Replay.of(chat), place="/stores/one")
+        yield Session(store, Replay(chat), place="/stores/one")
 
 
 async def pressed(session: Session, *keys: str, at: int | None = None, state: State | None = None) -> State:

@@ -55,7 +55,7 @@ async def test_wherever_it_goes_it_shows_what_a_fold_shows(events: list[Event], 
     async with memory() as store:
         chat = await told(store, events)
         entries = [entry async for entry in chat.entries()]
-        replay = await Replay.of(chat)
+        replay = Replay(chat)
         assert replay.seq == replay.end == len(entries)
         for way in ways:
             if isinstance(way, int):
@@ -224,7 +224,7 @@ async def test_what_it_cannot_open_is_told(store: Path, tmp_path: Path) -> None:
 
 async def test_a_place_that_there_is_not_is_told_and_the_cursor_stays() -> None:
     async with memory() as store:
-        replay = await Replay.of(await long_talk(store))
+        replay = Replay(await long_talk(store))
         await replay.seek(5)
         for to in (99, -1, "t99", "nowhere"):
             with pytest.raises(NoSuchPoint):
