@@ -17,7 +17,7 @@ from agent import Agent, Moment, Store
 from agent.execution import RUNTIME
 from agent.models import fingerprint
 from agent.running import Run
-from eventlog import Entry, Event, Forked, Injected, ModelCalled, Noted, RunStarted, ToolCalled
+from eventlog import ChatfoldError, Entry, Event, Forked, Injected, ModelCalled, Noted, RunStarted, ToolCalled
 from projections import outline
 from projections.text import one_line, text_of
 from replay.judging.answering import Rehearsed
@@ -26,14 +26,22 @@ from replay.judging.explaining import Explaining
 from replay.judging.offline import LiveCall, offline
 from replay.judging.recorded import Recording
 from replay.judging.requests import Notes, note
-from replay.judging.verdict import Progress
+from replay.judging.verdict import Progress, redacted
 
 Factory = Callable[..., Agent | Awaitable[Agent]]
 """``def build(store) -> Agent``, with or without the parameter, sync or async."""
 
 
+class RedactedRecording(ChatfoldError):
+    next_step = "It is there to be read; replay the original"
+
+
 async def rehearse(chat: Moment, factory: Factory, *, progress: Progress | None = None) -> Verdict:
     """Runs the agent that the factory makes against the recording. Nothing is written, but in memory."""
+    if await redacted(chat):
+        raise RedactedRecording(
+            "something was left out of this recording when it was exported", chat=chat.key
+        )
     entries = [entry async for entry in chat.entries()]
     with offline() as tried:
         return await _Rehearsal(chat.key, entries, tried).through(factory, progress)

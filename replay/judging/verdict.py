@@ -17,7 +17,9 @@ from agent.running import SHOWN
 from eventlog import Entry, Head, ModelCalled, Noted, ToolCalled
 from eventlog.search_terms import OURS
 from projections import STANDARD, View, fold, outline, start
+from projections.happening import REDACTED_EXPORT
 from projections.snapshots import load
+from projections.spans import Spans, includes, spans
 from replay.inspect.items import kind_name
 from replay.judging.divergence import Divergence, Verdict
 from replay.judging.requests import Notes, Payload, Sent, changed_entry, made_again, note
@@ -40,6 +42,7 @@ async def verdict(
     end = chat.seq if last is None else min(last, chat.seq)
     kept = {head.seq: (head, data) async for head, data in chat.log.storage.kept(chat.key, end)}
     judge = _Judge(chat, payload, {seq: one for seq, one in kept.items() if seq >= first})
+    judge.redacted = await redacted(chat)
     async for page in chat.log.pages(chat.key, 1, end):
         judge.recent = [*judge.recent, *page][-(_RECENT + len(page)) :]
         for entry in page:
@@ -50,12 +53,23 @@ async def verdict(
     return judge.came_to(None)
 
 
+async def redacted(chat: Moment) -> Spans:
+    """Where something was left out when the chat was exported: there fingerprints fit no more, and it is nobody's fault."""
+    found = []
+    for seq in await chat.log.grep(chat.key, REDACTED_EXPORT):
+        match (await chat.log.last(chat.key, 1, seq))[0].event:
+            case Noted(name=name, data={"first": int(first)}) if name == REDACTED_EXPORT and first > 0:
+                found.append((first, seq))
+    return spans(found)
+
+
 class _Judge:
     """What is known so far. Entries are folded when somebody has to look."""
 
     def __init__(self, chat: Moment, payload: Payload | None, kept: dict[int, tuple[Head, bytes]]) -> None:
         self.view = start(STANDARD)
         self.recent: list[Entry] = []
+        self.redacted: Spans = ()
         self._chat = chat
         self._payload = payload
         self._kept = kept
@@ -66,9 +80,12 @@ class _Judge:
 
     async def take(self, entry: Entry, *, compared: bool) -> Divergence | None:
         found = None
+        known = not includes(self.redacted, entry.seq)
+        compared = compared and known
         match entry.event:
             case ModelCalled() as event:
                 self._calls += 1
+                self._unprovable += not known
                 if compared:
                     found = await self._request(entry, event)
             case ToolCalled():

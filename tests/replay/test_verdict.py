@@ -7,14 +7,17 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_bot import edited, first, talked
+from recorded_bot import build, edited, first, talked
 
 from agent import Store
 from agent.opening import keep_view
 from eventlog import CorruptLog, Injected, MessageAdded, ModelCalled, Noted, Text, ToolCalled, ToolReturned
 from replay.judging.divergence import Divergence, Verdict, first_change
 from replay.judging.junit import junit
+from replay.judging.rehearsal import RedactedRecording, rehearse
 from replay.judging.verdict import verdict
+from replay.redacting import redacted
+from replay.rules import Rules
 
 
 async def test_a_recording_that_nobody_touched_holds() -> None:
@@ -179,3 +182,16 @@ def test_the_first_place_is_told_and_long_values_are_cut_around_it() -> None:
     assert found is not None
     assert "a" in found.recorded
     assert len(found.recorded) < 250
+
+
+async def test_what_was_left_out_of_an_export_is_no_divergence(tmp_path: Path) -> None:
+    async with Store.memory() as store:
+        chat = await talked(store)
+        found = await redacted(chat, Rules.parse(["text:order"]))
+        await found.export(tmp_path / "shared.jsonl")
+        shared = await store.import_(tmp_path / "shared.jsonl", "shared")
+        told = await verdict(shared)
+        assert told.ok
+        assert (told.proved, told.unprovable) == (0, (await verdict(chat)).proved)
+        with pytest.raises(RedactedRecording, match="replay the original"):
+            await rehearse(shared, build)
