@@ -19,10 +19,6 @@ from eventlog import (
     Compacted,
     ContextRecalled,
     Entry,
-    Event,
-    ModelReturned,
-    RunFinished,
-    SendFailed,
     ToolCalled,
     ToolReturned,
 )
@@ -32,6 +28,7 @@ from projections.cost import Usage
 from projections.prompt import RECALLED, SUMMARY
 from projections.tokens import FRAMING, Counter, of_event
 from replay.inspect.items import kind_name, numbered
+from replay.inspect.rows import is_failure
 
 Progress = Callable[[int, int], None]
 """(entries read so far, entries in all)"""
@@ -83,7 +80,7 @@ class Stats(msgspec.Struct, frozen=True):
     messages: int  # of users and assistants
     usage: Usage  # as the models reported it
     tools: dict[str, ToolCount]  # by name, the most called first
-    errors: int  # models and tools that failed, sends that failed, runs that failed
+    errors: int  # as many as ``log --errors`` lists
     runs: dict[str, int]  # by outcome; "running": those without an end
     compactions: int
     hidden_tokens: int  # what the compactions took out of sight, less their summaries, when they did
@@ -157,7 +154,7 @@ class _Tally:
     def take(self, entry: Entry) -> None:
         event = entry.event
         self.kinds[kind_name(event)] += 1
-        self.errors += _failed(event)
+        self.errors += is_failure(event)
         match event:
             case ToolCalled(call=call, name=name):
                 self._tools.setdefault(name, [0, 0, 0])[0] += 1
@@ -170,17 +167,6 @@ class _Tally:
     def tools(self) -> dict[str, ToolCount]:
         most = sorted(self._tools.items(), key=lambda tool: -tool[1][0])
         return {name: ToolCount(calls, failed, calls - answers) for name, (calls, failed, answers) in most}
-
-
-def _failed(event: Event) -> bool:
-    match event:
-        case ModelReturned(error=error):
-            return bool(error)
-        case ToolReturned(failed=failed):
-            return failed
-        case RunFinished(outcome=outcome):
-            return outcome == "failed"
-    return isinstance(event, SendFailed)
 
 
 # --- sizes -----------------------------------------------------------------------------------------------

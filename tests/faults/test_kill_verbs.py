@@ -29,9 +29,9 @@ LONG = "CHATFOLD_LONG" in os.environ
 LEVELS: list[Durability] = ["full", "normal", "off"] if LONG else ["full"]
 READING = """
     at close context_entries decide entries executions exported find_context follow list_contexts memory messages
-    now open_calls prompt read refresh shown window
+    now open_calls prompt read refresh seq_of shown window
 """
-_RANDOM = re.compile(rb"ctx_[0-9a-f]{16}|call_[0-9a-f]{24}")
+_RANDOM = re.compile(rb"ctx_[0-9a-f]{16}|call_[0-9a-f]{16}")
 
 
 def test_every_verb_is_killed() -> None:
