@@ -10,6 +10,7 @@ needs. What goes wrong is told in one line on stderr, never in a traceback. The 
     3    no such chat, point, place   130  interrupted
 """
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -51,7 +52,9 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
+        gc.disable()  # nothing of what is imported is garbage, and looking for it takes a twentieth of the start
         module = import_module(f"replay.commands.{VERBS[cmd_name][0]}")
+        gc.enable()
         command: click.Command = getattr(module, "import_" if cmd_name == "import" else cmd_name)
         return command
 
