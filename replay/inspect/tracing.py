@@ -6,7 +6,7 @@ that hold the text and the events that moved it. So it costs a look through the 
 
 import re
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -17,7 +17,7 @@ from eventlog.search_terms import normal, terms, text_of
 from projections import Contexts, contexts, window
 from projections.context import Context
 from projections.lifetime import Stay, stays, summary_stays
-from projections.spans import includes
+from projections.spans import Spans, includes
 from projections.text import one_line
 from projections.tokens import of_event
 from replay.inspect.items import PREVIEW, kind_name, numbered
@@ -137,6 +137,7 @@ class _History:
         self.state = moment[contexts]
         self.numbers = numbered(self.state)
         self.names = names(self.state)
+        self.places = _places(self.state, moment.seq)
         self.stays: dict[int, list[Stay]] = {}
         self.causes: dict[int, Event] = {}
 
@@ -205,7 +206,7 @@ async def _now(moment: Moment, history: _History, entry: Entry, visits: tuple[Vi
     last = next((visit.left.seq for visit in reversed(visits) if visit.left), 0)
     before = f"{history.names[last]}^" if last in history.names else f"{last - 1}"
     address = f"{moment.key}@{before}" if last else here
-    found = _place(state, moment.seq, entry)
+    found = _place(history.places, entry)
     if found is None:
         rewinds = (c.seq for c in state.controls if c.kind == "rewound" and c.last < entry.seq < c.seq)
         rewind = max(rewinds, default=0)
@@ -219,10 +220,25 @@ async def _now(moment: Moment, history: _History, entry: Entry, visits: tuple[Vi
     return Now(where, address, context.id, context.title, number, behind)
 
 
-def _place(state: Contexts, head: int, entry: Entry) -> tuple[Context, int] | None:
+class _Place(NamedTuple):
+    """A context, what of it a model sees there, and all that is in it."""
+
+    context: Context
+    shown: Spans
+    whole: Spans
+
+
+def _places(state: Contexts, head: int) -> list[_Place]:
+    return [
+        _Place(one, window(state, head, one.id).spans, state.spans(one.id, head))
+        for one in _all_contexts(state)
+    ]
+
+
+def _place(places: list[_Place], entry: Entry) -> tuple[Context, int] | None:
     """The context an entry is in, and the compaction there that hides it, or 0; None if it is in no context."""
     seq = entry.seq
-    for context in _all_contexts(state):
+    for context, shown, whole in places:
         if isinstance(entry.event, Compacted):
             mine = next((one for one in context.compactions if one.seq == seq), None)
             if mine is not None and mine not in context.tops:
@@ -232,9 +248,9 @@ def _place(state: Contexts, head: int, entry: Entry) -> tuple[Context, int] | No
                 return context, max(covers, default=0)
             if mine is not None:
                 return context, 0
-        elif includes(window(state, head, context.id).spans, seq):
+        elif includes(shown, seq):
             return context, 0
-        elif includes(state.spans(context.id, head), seq):
+        elif includes(whole, seq):
             return context, max((top.seq for top in context.tops if top.first <= seq <= top.last), default=0)
     return None
 

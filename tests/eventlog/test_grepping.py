@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -61,9 +62,9 @@ def histories(draw: st.DrawFn) -> tuple[list[tuple[Event, ...]], str]:
     return history, draw(st.sampled_from((piece, piece, piece, whole, "seq", "text", "user", "n", "u00")))
 
 
-@given(histories(), st.integers(0, 30), st.booleans())
+@given(histories(), st.integers(0, 30), st.booleans(), st.sampled_from((16, 500, 1 << 18)))
 def test_grep_is_what_a_look_at_every_entry_gives(
-    given_history: tuple[list[tuple[Event, ...]], str], at: int, erase: bool
+    given_history: tuple[list[tuple[Event, ...]], str], at: int, erase: bool, piece: int
 ) -> None:
     history, text = given_history
 
@@ -83,7 +84,7 @@ def test_grep_is_what_a_look_at_every_entry_gives(
                 ]
                 assert await log.grep(chat, text) == naive
 
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as root, mock.patch("eventlog.grepping._PIECE", piece):
         asyncio.run(check(FileStorage(Path(root), segment_bytes=2000, durability="off")))
     asyncio.run(check(MemoryStorage()))
 
