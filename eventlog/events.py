@@ -389,12 +389,12 @@ def scrub(event: Event) -> Event:
         return Unknown(event.name, msgspec.json.encode({"type": event.name}))
     fields = {
         name: _PAYLOAD[name]
-        for name, default in zip(event.__struct_fields__, _defaults(event), strict=True)
+        for name, default in zip(event.__struct_fields__, defaults_of(event), strict=True)
         if name in _PAYLOAD and getattr(event, name) != default
     }
     return msgspec.structs.replace(event, **fields)
 
 
-def _defaults(event: Event) -> tuple[Json, ...]:
-    missing = len(event.__struct_fields__) - len(event.__struct_defaults__)
-    return (msgspec.NODEFAULT,) * missing + event.__struct_defaults__
+def defaults_of(value: msgspec.Struct) -> tuple[Json, ...]:
+    missing = len(value.__struct_fields__) - len(value.__struct_defaults__)
+    return (msgspec.NODEFAULT,) * missing + value.__struct_defaults__

@@ -18,7 +18,7 @@ import msgspec
 from eventlog.blobs import BLOBS
 from eventlog.disk import read_at, read_file
 from eventlog.errors import CorruptLog, NoSuchChat
-from eventlog.events import Event, Unknown
+from eventlog.events import Event, Unknown, defaults_of
 from eventlog.folder import Folder
 from eventlog.line import ENTRY, ESCAPE, decode, seq_of, verifies
 from eventlog.values import escape_text
@@ -38,9 +38,10 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            if name not in _FIXED:
-                yield from strings(getattr(value, name))
+        for name, default in zip(value.__struct_fields__, defaults_of(value), strict=True):
+            said = getattr(value, name)
+            if name not in _FIXED and said != default:  # which is not written, either
+                yield from strings(said)
     elif isinstance(value, list | tuple):
         for item in value:
             yield from strings(item)

@@ -40,7 +40,7 @@ def strings(value: Any) -> Iterator[str]:
             return
         case msgspec.Struct():
             for field in msgspec.structs.fields(value):
-                if "Literal" not in str(field.type):
+                if "Literal" not in str(field.type) and getattr(value, field.name) != field.default:
                     yield from strings(getattr(value, field.name))
         case dict():
             yield from (string for pair in value.items() for one in pair for string in strings(one))
