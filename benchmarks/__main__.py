@@ -17,13 +17,18 @@ SUITES = ("eventlog", "projections", "replay", "side_by_side", "properties")
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measures; see benchmarks/__init__.py and docs/benchmarks.md."
+        prog="python -m benchmarks",
+        description="Measures; see benchmarks/__init__.py and docs/benchmarks.md.",
     )
     names = f"setup, or some of {', '.join(SUITES)}; default: all of them"
     parser.add_argument("suites", nargs="*", metavar="suite", help=names)
-    parser.add_argument("--quick", action="store_true", help="all suites in two minutes, without the large sizes")
+    parser.add_argument(
+        "--quick", action="store_true", help="all suites in two minutes, without the large sizes"
+    )
     parser.add_argument("--seconds", type=float, help="how long properties searches")
-    parser.add_argument("--newer", metavar="PYTHON", help="setup: a Python of 3.12 or newer, for the peer that needs it")
+    parser.add_argument(
+        "--newer", metavar="PYTHON", help="setup: a Python of 3.12 or newer, for the peer that needs it"
+    )
     arguments = parser.parse_args()
     if arguments.suites == ["setup"]:
         missing = setup(arguments.newer)
@@ -60,7 +65,9 @@ def run(name: str, *, quick: bool, **given: float) -> None:
 def _shown(rows: Sequence[Row]) -> list[Row]:
     """Of the points of a curve only the last and those with a target: the others are in the picture."""
     last = {(row.picture, row.against): row.size for row in rows if row.picture}
-    return [row for row in rows if not row.picture or row.target or row.size == last[row.picture, row.against]]
+    return [
+        row for row in rows if not row.picture or row.target or row.size == last[row.picture, row.against]
+    ]
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from benchmarks.machine import in_new_process
 from benchmarks.measure import Row, Samples, Target, at_least, at_most, compared, interleave, progress
 from benchmarks.projections_opened import Opened
 from benchmarks.projections_peers import AGENTS, SQLITE, fill_sqlite
-from benchmarks.projections_store import CHAT, WINDOW, Built, Turn, history
-from eventlog import Compacted, Event, FileStorage, Log, MessageAdded, Text, ToolCalled, ToolReturned
+from benchmarks.projections_store import CHAT, SHOWN, WINDOW, Built, Turn, history
+from benchmarks.workload import message_of
+from eventlog import Compacted, FileStorage, Log
 from projections.prompt import SUMMARY
 
 _OURS = "chatfold"
@@ -117,24 +118,12 @@ def _payloads(turns: Iterator[Turn]) -> Iterator[str]:
         for event in turn.events:
             if isinstance(event, Compacted):
                 summary = _json({"role": "assistant", "content": SUMMARY + event.summary})
-            elif shape := _shape(event):
-                recent.append(_json(shape))
+            elif isinstance(event, SHOWN):
+                recent.append(_json(message_of(event)))
                 if len(recent) == WINDOW:
                     yield recent.popleft()
     yield summary
     yield from recent
-
-
-def _shape(event: Event) -> dict[str, object] | None:
-    match event:
-        case MessageAdded(role=role, parts=(Text(text=text),)):
-            return {"role": role, "content": text}
-        case ToolCalled(call=id, name=name, args=args):
-            function = {"name": name, "arguments": _json(args)}
-            return {"role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": function}]}
-        case ToolReturned(call=id, parts=(Text(text=text),)):
-            return {"role": "tool", "tool_call_id": id, "content": text}
-    return None
 
 
 def _json(value: object) -> str:

@@ -1,0 +1,133 @@
+"""``python -m benchmarks.properties_child MACHINE SECONDS FOLDER``: searches that long, and prints what it did."""
+
+import logging
+import os
+import random
+import shutil
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+import eventlog
+from benchmarks.properties import Searched
+
+_TESTS = Path(eventlog.__file__).parents[1] / "tests"
+_CRASHES = (
+    ("two_stores", "Files", "die"),
+    ("test_storage_agreement", "Files", "crash"),
+)  # where a process dies
+_EXAMPLES = 5  # at a time, between two looks at the clock
+
+
+def search(module: str, case: str, seconds: float) -> Searched:
+    """Anew each time: neither the seed nor what was found before is known."""
+    from hypothesis import Phase, settings  # noqa: PLC0415 (after the path is set)
+    from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415
+
+    test = getattr(import_module(module), case)
+    found = Searched()
+    machine = _counting(test.runTest._hypothesis_state_machine_class, found)  # noqa: SLF001
+    _count_crashes(found)
+    profile = settings(
+        test.settings,
+        max_examples=_EXAMPLES,
+        derandomize=False,
+        database=None,
+        phases=[Phase.generate],  # to shrink what was found would take the time of the search
+        report_multiple_bugs=False,
+    )
+    end = monotonic() + seconds
+    while monotonic() < end:
+        try:
+            run_state_machine_as_test(machine, settings=profile)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is what we search for)
+            found.violations += 1
+            found.first = found.first or _told(error)
+    return found
+
+
+def _told(error: Exception) -> str:
+    inner = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+    return f"{type(inner).__name__}: {inner}".replace("\n", " ")
+
+
+def _counting(machine: Any, found: Searched) -> Any:
+    """The machine, counting its examples and steps."""
+
+    class Counting(machine):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            found.examples += 1
+
+        def check_invariants(self, *args: Any, **kwargs: Any) -> None:
+            found.operations += 1  # after each step
+            super().check_invariants(*args, **kwargs)
+
+    return Counting
+
+
+def _count_crashes(found: Searched) -> None:
+    for module, kind, method in _CRASHES:
+        if module in sys.modules:
+            _count(getattr(sys.modules[module], kind), method, found)
+
+
+def _count(kind: Any, method: str, found: Searched) -> None:
+    crash = getattr(kind, method)
+
+    def counted(*args: Any) -> Any:
+        found.crashes += 1
+        return crash(*args)
+
+    setattr(kind, method, counted)
+
+
+def kills(seconds: float, folder: Path) -> Searched:
+    """Operations are killed before their first change to the disk, their second, and so on; then in the middle of each write."""
+    operations = import_module("faults.operations")
+    children = import_module("faults.children")
+    found = Searched()
+    end = monotonic() + seconds
+    names = list(operations.OPERATIONS)
+    random.shuffle(names)
+    for name in names:
+        place = Path(tempfile.mkdtemp(dir=folder))
+        with children.started("dying", name, place) as child:
+            [[number]] = children.told(child)
+        found.examples += 1
+        found.crashes += int(number)
+        for left in sorted(place.glob("[0-9]*")):
+            found.operations += 1
+            try:
+                operations.judge(name, left / "store", (left / "told").read_text().split())
+            except Exception as error:  # noqa: BLE001 (whatever it is, it is what we search for)
+                found.violations += 1
+                found.first = found.first or f"{name}, killed at {left.name}: {_told(error)}"
+        shutil.rmtree(place)
+        if monotonic() > end:
+            break
+    return found
+
+
+def main() -> None:
+    what, seconds, folder = sys.argv[1:]
+    os.environ["HYPOTHESIS_PROFILE"] = "long"
+    said = os.dup(1)
+    os.dup2(2, 1)  # what tests print is no answer
+    logging.disable()  # that a torn tail was cut off is what they are about
+    sys.path[:0] = [str(_TESTS.parent), str(_TESTS), str(_TESTS / "agent"), str(_TESTS / "eventlog")]
+    if what == "kills":
+        found = kills(float(seconds), Path(folder))
+    else:
+        module, _, case = what.partition(":")
+        found = search(module, case, float(seconds))
+    os.write(said, msgspec.json.encode(found))
+
+
+if __name__ == "__main__":
+    main()
