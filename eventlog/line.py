@@ -290,7 +290,9 @@ def reference(seq: int, line: bytes, text: str) -> tuple[bytes, bytes] | None:
     """
     literal = _encode(text)
     at = line.find(literal)
-    return (literal, b'"%b"' % f"{ESC}ref:{seq}:{at}:{len(literal)}".encode()) if at >= 0 else None
+    if at < 0 or marks(line).was:  # a tombstone keeps names; but nobody may refer to what was erased
+        return None
+    return literal, b'"%b"' % f"{ESC}ref:{seq}:{at}:{len(literal)}".encode()
 
 
 def refer(raw: bytes, literal: bytes, standing: bytes) -> bytes:

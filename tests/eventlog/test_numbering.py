@@ -344,3 +344,14 @@ async def test_an_erased_call_keeps_the_name_of_its_tool(any_log: Log) -> None:
     await any_log.append("chat", ToolCalled("c", "text:ref:tool", {"secret": "swordfish"}))
     await any_log.redact("chat", 1)
     assert (await entries_of(any_log, "chat"))[0].event == ToolCalled("c", "text:ref:tool")
+
+
+async def test_nothing_refers_to_what_a_tombstone_has_kept(any_log: Log) -> None:
+    """A name outlives the erasure of its entry. Whoever says the same words later says them himself, and is read."""
+    name = "a name as long as a text " * 40
+    await any_log.append("chat", ToolCalled("c1", name, {"path": "secret"}))
+    await any_log.redact("chat", 1)
+    await any_log.append("chat", MessageAdded("user", (Text(name),)))
+    [entry] = await any_log.last("chat", 1)
+    assert entry.event == MessageAdded("user", (Text(name),))
+    assert [one.seq async for one in any_log.read("chat")] == [1, 2, 3]
