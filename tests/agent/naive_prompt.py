@@ -327,7 +327,9 @@ def to_hide(
     end = next((at for at, m in enumerate(messages) if set(m.calls) & set(waiting)), len(messages) - 1)
     before = [start, *(at for at in range(start + 1, min(since, end + 1)) if _may_part(messages, start, at))]
     after = [at for at in range(since + 1, end + 1) if _may_part(messages, since, at)]
-    enough = [at for at in before if sum(m.kind != "summary" for m in messages[at:]) <= keep] or before[-1:]
+    enough = [
+        at for at in before if sum(m.kind not in ("summary", "injected") for m in messages[at:]) <= keep
+    ] or before[-1:]
     cuts = [*((at, since) for at in enough), *((before[-1], at) for at in after)]
     runs = [[run for run in (messages[start:one], messages[since:two]) if run] for one, two in cuts]
     if budget is None:

@@ -158,7 +158,8 @@ class Chats(Talking):
 
         def naive(model: NaiveChat) -> None:
             many = len(model.messages())
-            if when == "if due" and many <= 6 and (most is None or many <= most):
+            said = sum(message.kind != "injected" for message in model.messages())
+            if when == "if due" and said <= 6 and (most is None or many <= most):
                 return
             most_, size = model.half(keep, budget) if when == "after an error" else (keep, budget)
             while runs := model.plan(most_, size):
