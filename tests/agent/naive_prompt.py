@@ -256,13 +256,16 @@ def render(items: Items) -> list[Message]:
 
 
 def rows(messages: Iterable[Message]) -> list[tuple[object, ...]]:
-    """Who says what, in the order of Chat Completions."""
+    """Who says what, in the order of Chat Completions. Of two calls of one name the second goes by its seq."""
     found: list[tuple[object, ...]] = []
+    names: dict[int, str] = {}
     for message in messages:
         if message.role == "tool":
-            found += [("tool", call.name, _output(result)) for call, result in message.results]
+            found += [("tool", names[call.seq], _output(result)) for call, result in message.results]
         else:
-            calls = [(call.name, _arguments(call) or "{}") for call in message.calls]
+            for call in message.calls:
+                names[call.seq] = call.name if call.name not in names.values() else f"call_{call.seq}_2"
+            calls = [(names[call.seq], _arguments(call) or "{}") for call in message.calls]
             found.append((message.role, message.text, *calls))
     return found
 
