@@ -27,6 +27,7 @@ from eventlog.segment import (
     Stop,
     committed,
     first_of,
+    is_after,
     line_before,
     line_near,
     lines_back,
@@ -170,8 +171,9 @@ class Folder:
     def _advance(self, tail: Place) -> Place:
         with self.opened(tail.first) as fd:
             status = self.disk.fstat(fd)
-            if status.st_ino != tail.inode or status.st_size < tail.at.offset:
-                self.forget()  # redacted or repaired under us: lines stand elsewhere now
+            is_same = status.st_ino == tail.inode and status.st_size >= tail.at.offset
+            if not is_same or (tail.at.seq >= tail.first and not is_after(self.disk, fd, tail.at)):
+                self.forget()  # redacted, repaired or replaced under us: lines stand elsewhere now
                 tail = Place(tail.first, self.start(tail.first, fd), status.st_ino)
             at = whole = tail.at
             stop = Stop.MORE

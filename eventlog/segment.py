@@ -12,10 +12,11 @@ import msgspec
 
 from eventlog.disk import Disk, read_at
 from eventlog.errors import CorruptLog
-from eventlog.line import MAX_LINE, SEAL, accepted, follows, link_of, marks, verifies
+from eventlog.line import ENTRY, MAX_LINE, SEAL, accepted, follows, link_of, marks, verifies
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
+_SUM = 19  # bytes of a line from its sum on, the newline included
 _PROBE, _OVERLAP = 1 << 11, 32
 _STARTS = re.compile(rb'\n\{"seq":(\d+),')
 
@@ -105,6 +106,15 @@ def line_before(disk: Disk, fd: int, end: int) -> bytes:
         if size == end or size > MAX_LINE:
             return b""
         size *= 8
+
+
+def is_after(disk: Disk, fd: int, at: Position) -> bool:
+    """Does the line before this place say so? The inode of a file that was deleted is soon another file's."""
+    end = read_at(disk, fd, at.offset - _SUM, _SUM)
+    if end == b'%b"}\n' % (at.link or b""):
+        return True
+    line = line_before(disk, fd, at.offset)  # of a tombstone the sum is another
+    return line.startswith(ENTRY) and verifies(line) and link_of(line) == at.link
 
 
 def line_near(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[int, int]:

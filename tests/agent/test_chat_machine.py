@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 from naive_chat import NaiveChat, Refused, searchable
-from naive_prompt import COST, Fact, facts_of, summaries_of, summed_up, unclear
+from naive_prompt import COST, Fact, Message, facts_of, summaries_of, summed_up, unclear
 from side_by_side import KEYS, Move, Moves, agree, event, expected, looked
 from talking import Talking, keys, numbers, whos
 from two_stores import Who, other
@@ -31,6 +31,16 @@ points = st.sampled_from((numbers, numbers, numbers, _named)).flatmap(lambda som
 titles = st.sampled_from(("lexer plan", "docs build", "docs plan", ""))
 reasons = st.sampled_from(("", "a mess"))
 thoughts, handling = Moves(), Moves()
+
+
+def _planned(model: NaiveChat, keep: int, budget: int | None, *, done: bool) -> list[list[Message]]:
+    """What was done stands: after it nothing is refused any more."""
+    try:
+        return model.plan(keep, budget)
+    except Refused:
+        if done:
+            return []
+        raise
 
 
 class Chats(Talking):
@@ -162,7 +172,8 @@ class Chats(Talking):
             if when == "if due" and said <= 6 and (most is None or many <= most):
                 return
             most_, size = model.half(keep, budget) if when == "after an error" else (keep, budget)
-            while runs := model.plan(most_, size):
+            done = False
+            while runs := _planned(model, most_, size, done=done):
                 if meanwhile == "it fails":
                     raise Refused("SummaryFailed")
                 if meanwhile == "user":
@@ -171,6 +182,7 @@ class Chats(Talking):
                     model.new_context(self.time, f"ctx_{self.time}-1", "", "")
                     return
                 model.compact(self.time, runs)
+                done = True
                 if size is None or COST * len(model.messages()) <= size:
                     return
 

@@ -355,3 +355,17 @@ async def test_nothing_refers_to_what_a_tombstone_has_kept(any_log: Log) -> None
     [entry] = await any_log.last("chat", 1)
     assert entry.event == MessageAdded("user", (Text(name),))
     assert [one.seq async for one in any_log.read("chat")] == [1, 2, 3]
+
+
+async def test_a_chat_that_took_the_place_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
+    """The new file has the number of the old one, and as many bytes: whoever knew the end of the old one is told."""
+    async with Log(FileStorage(tmp_path)) as one, Log(FileStorage(tmp_path)) as other:
+        for first, second in (("one", "two"), ("eno", "owt"), ("neo", "tow")):
+            await one.append(
+                "chat", MessageAdded("user", (Text(first),)), MessageAdded("user", (Text(second),))
+            )
+            assert await other.head("chat") == await one.head("chat")
+            assert [entry async for entry in other.read("chat")] == [
+                entry async for entry in one.read("chat")
+            ]
+            await one.delete("chat")
