@@ -28,7 +28,7 @@ Replace: TypeAlias = Callable[[str], tuple[str, int]]
 """The text -> the text without what the rule finds, and how often it was there."""
 
 
-class BadRule(ChatfoldError):
+class BadRule(ChatfoldError, ValueError):
     next_step = "Rules are: secrets, emails, phones, paths, text:LITERAL, re:PATTERN, @FILE"
 
 

@@ -16,17 +16,14 @@ from eventlog import (
     ChatDeleted,
     ChatfoldError,
     CorruptLog,
-    InvalidKey,
     NewerFormat,
     NoSuchChat,
     NoSuchPoint,
 )
-from replay.inspect.address import Address, BadAddress, address
+from replay.inspect.address import Address, address
 from replay.inspect.places import (
     LAST,
-    AmbiguousChat,
     NoStore,
-    NotInStore,
     find_chat,
     is_chat_folder,
     opened,
@@ -163,11 +160,8 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (NoSuchContext, MISSING),
     (NoStore, MISSING),
     (FileNotFoundError, MISSING),
-    (BadAddress, USAGE),
-    (AmbiguousChat, USAGE),
-    (NotInStore, USAGE),
-    (InvalidKey, USAGE),
     (ImportError, NO_EXTRA),
+    (ValueError, USAGE),  # whatever is said in a way that cannot be meant
 )
 
 

@@ -120,6 +120,7 @@ def test_the_store_is_the_one_that_is_named_else_that_of_the_environment_else_he
         (["why", CHAT, ""], 2, ""),
         (["why", CHAT, "e99"], 3, "99"),
         (["search", ""], 2, ""),
+        (["export", CHAT, "--redact", "re:("], 2, "not a regular expression"),
         (["fork", CHAT, "--name", FORK], 7, FORK),
         (["log", "./nowhere.jsonl"], 3, "nowhere"),
     ],
