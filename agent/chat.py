@@ -28,6 +28,7 @@ from eventlog import (
     Durability,
     Entry,
     Event,
+    Head,
     Injected,
     Json,
     Log,
@@ -39,13 +40,11 @@ from eventlog import (
     SkillDeactivated,
     ToolCalled,
 )
-from projections import OutOfOrder, contexts, estimate, fold, lineage
+from projections import contexts, estimate, lineage
 from projections.tokens import Counter
 
 Point: TypeAlias = int | str | datetime
 """A seq, the name of a checkpoint, or a time."""
-
-_KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
 
 
 class Chat(Moment):
@@ -54,6 +53,8 @@ class Chat(Moment):
     def __init__(self, log: Log, key: str, opened: Opened, later: set[asyncio.Task[None]]) -> None:
         super().__init__(log, key, opened)
         self._kept = opened.view  # where the newest snapshot is, as far as we know
+        self._head = opened.view.head
+        self._new: list[Entry] = []  # up to the head, not folded yet: nobody has asked
         self._later = later
 
     # --- recording ---------------------------------------------------------------------------------------
@@ -71,7 +72,7 @@ class Chat(Moment):
         ``after``: only if nothing came after this seq, else ``Conflict``. ``id``: said again, it is recorded once.
         """
         entries = await self.log.append(
-            self.key, *events, after=after, id=id, run=run, durability=durability, known=self.view.head
+            self.key, *events, after=after, id=id, run=run, durability=durability, known=self._head
         )
         await self._take(entries)
         return entries
@@ -148,13 +149,23 @@ class Chat(Moment):
 
     # --- keeping up --------------------------------------------------------------------------------------
 
+    @property
+    def opened(self) -> Opened:
+        if self._new:
+            self._opened, self._new = self._opened.then(*self._new), []
+        return self._opened
+
+    @property
+    def seq(self) -> int:
+        return self._head.seq
+
     async def now(self) -> Moment:
         await self.refresh()
-        return Moment(self.log, self.key, self._opened)
+        return Moment(self.log, self.key, self.opened)
 
     async def refresh(self) -> Self:
         """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
-        known = self.view.head
+        known = self._head
         head = await self.log.head(self.key)
         if head.seq < known.seq:
             raise ChatDeleted("the chat was deleted", chat=self.key, seq=known.seq)
@@ -165,24 +176,25 @@ class Chat(Moment):
         return self
 
     async def _take(self, entries: list[Entry]) -> None:
-        """Folds these entries, and before them what others wrote in between."""
-        new = [entry for entry in entries if entry.seq > self.seq]
+        """Takes in these entries, and before them what others wrote in between. Folded is what is asked for."""
+        new = entries if entries[0].seq > self.seq else [entry for entry in entries if entry.seq > self.seq]
         while new and new[0].seq > self.seq + 1:
             between = [entry async for entry in self.log.read(self.key, self.seq + 1, new[0].seq - 1)]
             if not between:
                 raise ChatDeleted("the chat was deleted", chat=self.key, seq=self.seq)
-            # Another task may have folded some of them meanwhile.
+            # Another task may have taken some of them meanwhile.
             new = [entry for entry in (*between, *new) if entry.seq > self.seq]
-        if any(isinstance(entry.event, Redacted) for entry in new):
+        if not new:
+            return
+        if any(type(entry.event) is Redacted for entry in new):
             await self._reopen()
             return
-        try:
-            view = fold(self.view, new)
-        except OutOfOrder:
-            raise self._replaced() from None
-        self._opened = Opened(view, [*self._opened.recent, *new][-_KNOWN:])
+        if new[0].prev != self._head.sum:
+            raise self._replaced()
+        self._new += new
+        self._head = Head(new[-1].seq, new[-1].link)
         if self.seq - self._kept.seq >= KEEP:
-            task = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.view))
+            task = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.opened))
             self._later.add(task)
             task.add_done_callback(self._later.discard)
             self._kept = self.view
@@ -192,8 +204,8 @@ class Chat(Moment):
 
     async def _reopen(self) -> None:
         """The history was changed: what was folded before may hold what was erased."""
-        self._opened = await open_view(self.log, self.key, projections=self.view.projections)
-        self._kept = self.view
+        self._opened = await open_view(self.log, self.key, projections=self._kept.projections)
+        self._kept, self._head, self._new = self._opened.view, self._opened.view.head, []
 
     async def decide(
         self,
@@ -376,7 +388,7 @@ class Chat(Moment):
             if isinstance(entry.event, Redacted):  # what was folded before may hold what was erased
                 opened = await open_view(self.log, self.key, at=entry.seq, projections=projections)
             else:
-                opened = Opened(opened.view.then(entry), [*opened.recent, entry][-_KNOWN:])
+                opened = opened.then(entry)
             if entry.seq > after:
                 yield Moment(self.log, self.key, opened)
 

@@ -65,7 +65,7 @@ class Moment:
 
     @property
     def view(self) -> View:
-        return self._opened.view
+        return self.opened.view
 
     @property
     def seq(self) -> int:
@@ -121,7 +121,7 @@ class Moment:
 
     async def read(self, some: Spans) -> list[Entry]:
         """The entries of these spans."""
-        return await entries_of(self.log, self.key, some, self._opened.recent)
+        return await entries_of(self.log, self.key, some, self.opened.recent)
 
     async def context_entries(self, *, everything: bool = False) -> list[Entry]:
         """All entries of the active context, or of ``everything`` that is in any, with those that a compaction hides."""

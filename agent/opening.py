@@ -20,6 +20,7 @@ from projections.spans import Spans, minus
 
 KEEP = 256
 """How far the end may be from the newest snapshot, in entries."""
+_KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
@@ -28,6 +29,10 @@ class Opened(msgspec.Struct, frozen=True):
 
     view: View
     recent: list[Entry]
+
+    def then(self, *entries: Entry) -> "Opened":
+        """After the next entries."""
+        return Opened(fold(self.view, entries), [*self.recent, *entries][-_KNOWN:])
 
 
 async def open_view(
@@ -113,14 +118,15 @@ async def keep_view(log: Log, chat: str, view: View) -> None:
     await log.storage.keep(chat, view.head, dump(view))
 
 
-async def keep_up(log: Log, chat: str, base: View, upto: View) -> None:
+async def keep_up(log: Log, chat: str, base: View, upto: Opened) -> None:
     """Snapshots at the borders between two views of a chat, and at the second; none if the chat is gone meanwhile."""
     with suppress(OutOfOrder, ChatfoldError):  # whoever needs the chat itself will be told
-        entries = [entry async for entry in log.read(chat, base.seq + 1, upto.seq)]
-        if entries and entries[-1].link == upto.head.sum:
-            await keep_view(
-                log, chat, await _passed(log, chat, base, entries, await log.storage.borders(chat))
-            )
+        view = upto.view
+        borders = await log.storage.borders(chat)
+        if bisect_left(borders, base.seq + 1) < bisect_left(borders, view.seq):
+            entries = await entries_of(log, chat, ((base.seq + 1, view.seq),), upto.recent)
+            await _passed(log, chat, base, entries, borders)
+        await keep_view(log, chat, view)
 
 
 async def window_entries(log: Log, chat: str, opened: Opened) -> list[Entry]:

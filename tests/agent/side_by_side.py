@@ -41,7 +41,7 @@ KEYS = ("a", "b", "C/ü", "d")
 _SMALL = {  # so that a chat need not be long to be read from snapshots, and from more than one place
     "agent.opening.KEEP": 6,
     "agent.chat.KEEP": 6,
-    "agent.chat._KNOWN": 9,
+    "agent.opening._KNOWN": 9,
     "agent.opening._NEAR": 12,
     "agent.listing._NEAR": 5,
     "eventlog.memory._BORDER": 8,
