@@ -8,7 +8,6 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from eventlog.events import Entry
 from eventlog.numbering import Append
 from eventlog.storage import Durability
+from eventlog.workers import Workers
 from eventlog.writer import Outcome, Writer
 
 OPEN_CHATS = 128
@@ -71,7 +71,7 @@ class Lanes:
         self._open_writer = open_writer
         self._wake = wake
         self._lanes: dict[str, Lane] = {}
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="chatfold")
+        self._workers = Workers(_THREADS, "chatfold")
         self._closed = threading.Event()
         self._unsynced = threading.Event()
         self._syncer: threading.Thread | None = None
@@ -114,7 +114,7 @@ class Lanes:
         """Stops the threads; nothing more is written."""
         self._closed.set()
         self._unsynced.set()
-        self._pool.shutdown()
+        self._workers.stop()
 
     def close_files(self) -> None:
         """After os.fork: the child must not keep the parent's locks alive, nor write with its descriptors."""
@@ -126,20 +126,19 @@ class Lanes:
     def _lane(self, chat: str) -> Lane:
         lane = self._lanes.pop(chat, None)
         if lane is None:
-            self._make_room()
             lane = Lane(self._open_writer(chat))
         self._lanes[chat] = lane  # the most recently used is last
+        self._make_room()
         return lane
 
     def _make_room(self) -> None:
-        """Lets the least recently used idle writer close its files."""
-        if len(self._lanes) < OPEN_CHATS:
-            return
-        for chat, lane in self._lanes.items():
-            if lane.enter():
+        """Lets the least recently used writers close their files, as far as they are idle."""
+        excess = len(self._lanes) - OPEN_CHATS
+        for chat, lane in list(self._lanes.items())[:-1] if excess > 0 else ():
+            if excess > 0 and lane.enter():
+                excess -= 1
                 del self._lanes[chat]
-                self._pool.submit(self._retire, lane)
-                return
+                self._workers.submit(self._retire, lane)
 
     def _retire(self, lane: Lane) -> None:
         lane.writer.sync()
@@ -151,7 +150,7 @@ class Lanes:
         with lane.lock:
             lane.busy = bool(lane.queue) or lane.writer.is_untidy
         if lane.busy:
-            self._pool.submit(self._tidy, lane)
+            self._workers.submit(self._tidy, lane)
 
     def _tidy(self, lane: Lane) -> None:
         lane.writer.tidy()
@@ -172,7 +171,7 @@ class Lanes:
             lane.queue.append(job)
             start, lane.busy = not lane.busy, True
         if start:
-            self._pool.submit(self._work, lane)
+            self._workers.submit(self._work, lane)
 
     def _work(self, lane: Lane) -> None:
         """On a thread: commits group after group until nobody waits."""
@@ -209,7 +208,7 @@ class Lanes:
                 self._syncer.start()
         ready = lane.writer.ready_seal()
         if ready is not None:
-            self._pool.submit(ready)
+            self._workers.submit(ready)
 
     def _sync_now_and_then(self) -> None:
         """On its own thread: within 200 ms of a ``normal`` append, its chat is asked to sync."""
@@ -239,3 +238,4 @@ class Lanes:
                     job.future.set_result(outcome.entries)
         for chat in {job.request.chat for job, _ in answers if job.request is not None}:
             self._wake(chat)
+        self._make_room()  # of many that were busy at once

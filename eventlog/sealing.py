@@ -5,6 +5,7 @@ thread, while the segment fills; what is left to do when it is full is less than
 """
 
 import threading
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -42,6 +43,11 @@ class Sealer:
                 self._disk.sync(fd)
             finally:
                 self._disk.close(fd)
+
+    def try_to_advance(self, path: Path, tail: Place) -> None:
+        """The same ahead of time: whoever seals is told what went wrong."""
+        with suppress(OSError):
+            self.advance(path, tail)
 
     def line(self, path: Path, tail: Place) -> bytes:
         """The seal. Raises OSError if what it vouches for could not be made durable."""
