@@ -17,7 +17,7 @@ class FolderHistory:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._lookups = Lookups(folder.path, folder.disk, self._whole_lines, folder.link)
-        self._pending: dict[int, bytes] = {}
+        self._pending: dict[int, bytes] = {}  # and those of the folder that were asked for meanwhile
         self._tracking = False  # are the lookups up to date while entries are numbered?
 
     # --- what ``number`` asks -------------------------------------------------------------------------
@@ -26,7 +26,10 @@ class FolderHistory:
         return self._lookups.find(fingerprint)
 
     def line(self, seq: int) -> bytes:
-        return self._pending.get(seq) or self._folder.line(seq)
+        line = self._pending.get(seq)
+        if line is None:  # a group of appends often asks for the same one
+            line = self._pending[seq] = self._folder.line(seq)
+        return line
 
     def blob(self, digest: str) -> bytes:
         return self._folder.blob(digest)
@@ -46,14 +49,15 @@ class FolderHistory:
         """
         if any(request.id is not None for request in requests):
             self._lookups.catch_up(head)
-        elif _has_texts(requests) and self._lookups.behind(head):
+        elif self._lookups.behind(head) and _has_texts(requests):
             self._lookups.catch_up(head, at_most=_NEARBY)
         self._tracking = self._lookups.behind(head) == 0
 
     def is_prepared(self, requests: list[Append], head: int) -> bool:
         """Would ``prepare`` have nothing to read?"""
-        asks = any(request.id is not None for request in requests) or _has_texts(requests)
-        return not asks or self._lookups.behind(head) == 0
+        if self._lookups.behind(head) == 0:
+            return True
+        return not (any(request.id is not None for request in requests) or _has_texts(requests))
 
     def written(self, old: int, new: int) -> None:
         """Everything that was numbered after ``old`` is in the folder now, up to ``new``."""
@@ -71,7 +75,7 @@ class FolderHistory:
 
     def tidy(self, *, closing: bool = False) -> None:
         """Keeps the lookups for the next time. Takes a while: not before an answer."""
-        with suppress(ChatfoldError):  # of a chat that may have been deleted
+        with suppress(ChatfoldError, OSError):  # of a chat that may have been deleted
             self._lookups.cut(force=closing)
 
     def _whole_lines(self, first: int) -> Iterator[tuple[int, bytes]]:

@@ -38,20 +38,19 @@ class Lock:
         self._disk = disk
         self._fd = -1
 
-    @contextmanager
-    def held(self, *, wait: bool = True) -> Iterator[None]:
+    def take(self, *, wait: bool = True) -> None:
         if self._fd < 0:
             self._fd = self._open()
         if wait:
             self._disk.lock(self._fd)
         elif not self._disk.try_lock(self._fd):
             raise Busy
-        try:
-            if self._disk.fstat(self._fd).st_nlink == 0:
-                raise Gone
-            yield
-        finally:
-            self._disk.unlock(self._fd)
+        if self._disk.fstat(self._fd).st_nlink == 0:
+            self.release()
+            raise Gone
+
+    def release(self) -> None:
+        self._disk.unlock(self._fd)
 
     def check(self) -> None:
         """Whoever removed the lock file, or the whole folder, may hold another lock of the same name: Gone."""
@@ -83,9 +82,9 @@ def locked(folder: Folder) -> Iterator[None]:
     """No process appends to the chat meanwhile. NoSuchChat if there is none."""
     lock = Lock(folder.path, folder.disk)
     try:
-        with lock.held():
-            lock.check()
-            yield
+        lock.take()
+        lock.check()
+        yield
     except (Gone, Missing):
         raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
     finally:

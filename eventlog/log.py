@@ -40,7 +40,10 @@ class Log:
         ended; if it does not go on from there, it is ``ChatDeleted``. A cancelled append may have happened: retry
         it with its id.
         """
-        drafts = tuple(_draft(event, at, chat) for at, event in enumerate(events, 1))
+        try:
+            drafts = tuple(map(draft, events))
+        except InvalidEvent:
+            drafts = tuple(_draft(event, at, chat) for at, event in enumerate(events, 1))  # says which
         return await self.storage.append(Append(chat, drafts, after, id, run, known or Head()), durability)
 
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:

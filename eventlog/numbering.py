@@ -81,13 +81,17 @@ def number(request: Append, head: Head, synced: int, now: int, history: History)
     entries: list[Entry] = []
     lines: list[bytes] = []
     seq, link, size = head.seq, head.sum, len(request.drafts)
+    name: str | None = request.id  # the first entry tells it, and what is durable
+    durable: int | None = synced
+    names = named(request.run, name)
     for index, draft in enumerate(request.drafts, 1):
         seq += 1
-        name, durable = (request.id, synced) if index == 1 else (None, None)
         batch = f"{index}/{size}" if size > 1 else None
+        raw = draft.raw
         fingerprints = [text_fingerprint(text) for text in draft.texts]
-        raw = _deduplicated(draft, fingerprints, history) if fingerprints else draft.raw
-        line = frame(seq, now, named(request.run, name), raw, marked(batch, durable), link.encode())
+        if fingerprints:
+            raw = _deduplicated(draft, fingerprints, history)
+        line = frame(seq, now, names, raw, marked(batch, durable), link.encode())
         if name is not None:
             fingerprints.append(id_fingerprint(name))
         if fingerprints or request.id is not None:
@@ -95,6 +99,8 @@ def number(request: Append, head: Head, synced: int, now: int, history: History)
         prev, link = link, line[-18:-2].decode()
         entries.append(Entry(seq, now, draft.event, request.run, name, batch, durable, None, prev, link))
         lines.append(line)
+        if index == 1 and size > 1:
+            name, durable, names = None, None, named(request.run, None)
     return Numbered(entries, lines, Head(seq, link))
 
 

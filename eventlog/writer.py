@@ -13,6 +13,7 @@ next, to read again from the medium and go on in a new segment.
 import errno
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -30,7 +31,7 @@ from eventlog.lock import Busy, Gone, Lock, Missing
 from eventlog.numbering import Append, number
 from eventlog.recovery import cut_torn
 from eventlog.sealing import Sealer
-from eventlog.segment import SEGMENT_BYTES, after
+from eventlog.segment import SEGMENT_BYTES, Position
 from eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"
@@ -100,8 +101,11 @@ class Writer:
         try:
             while True:
                 try:
-                    with self._lock.held(wait=wait):
+                    self._lock.take(wait=wait)
+                    try:
                         return self._commit(requests, sync, wait=wait)
+                    finally:
+                        self._lock.release()
                 except Missing:
                     outcomes = self._create(requests) if wait else None
                     if outcomes is not None or not wait:
@@ -125,7 +129,7 @@ class Writer:
     def _commit(self, requests: list[Append], sync: list[bool], *, wait: bool) -> list[Outcome]:
         if not wait and not self._is_quick(requests):
             raise Busy
-        tail = self._catch_up()
+        tail = self._catch_up(wait=wait)
         outcomes, chunks = self._number(requests, tail.head, self._path)
         if any(chunks) and self._is_full(tail):
             try:
@@ -145,9 +149,9 @@ class Writer:
         return tail.sealed or (tail.at.offset >= self._segment_bytes and tail.at.seq >= tail.first)
 
     def _is_quick(self, requests: list[Append]) -> bool:
-        """Is there nothing to do but a write into the page cache? Holding the lock."""
+        """Is there nothing to do but a write into the page cache? Unless somebody else has written."""
         tail = self._tail
-        if tail is None or self._is_full(tail) or not self._is_unchanged(tail):
+        if tail is None or self._is_full(tail):
             return False
         drafts = [draft for request in requests for draft in request.drafts]
         if sum(len(draft.raw) for draft in drafts) > _QUICK_BYTES or any(draft.blobs for draft in drafts):
@@ -184,7 +188,7 @@ class Writer:
         if not lines:
             return outcomes, tail
         try:
-            write_all(self._disk, self._fds["segment"], b"\n".join([*lines, b""]))
+            write_all(self._disk, self._fds["segment"], b"\n".join((*lines, b"")))
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise _Poison from error
@@ -196,7 +200,8 @@ class Writer:
             return outcomes, tail
         at = tail.at
         self.folder.offsets.note(tail.first, tail.inode, at.seq + 1, at.offset, lines)
-        return outcomes, Place(tail.first, after(at, lines), tail.inode)
+        end = at.offset + len(lines) + sum(map(len, lines))
+        return outcomes, Place(tail.first, Position(at.seq + len(lines), lines[-1][-18:-2], end), tail.inode)
 
     def _roll_back(self, tail: Place, chunks: list[list[bytes]]) -> int:
         """Cuts the file after the last chunk that fitted: how many did."""
@@ -230,9 +235,12 @@ class Writer:
             return self._unknown()
         try:
             if self._tail is not None and self._synced < self._tail.at.seq:
-                with self._lock.held():
+                self._lock.take()
+                try:
                     self._catch_up()
                     self._sync()
+                finally:
+                    self._lock.release()
         except _Poison as poison:
             self._poison()
             return self._unknown(poison.__cause__)
@@ -263,15 +271,17 @@ class Writer:
         tail = self._tail
         if tail is None or self._poisoned or not self._sealer.is_behind(tail):
             return None
-        return lambda: self._sealer.advance(self.folder.segment(tail.first), tail)
+        return partial(self._sealer.try_to_advance, self.folder.segment(tail.first), tail)
 
     # --- lock, open, catch up --------------------------------------------------------------------------
 
-    def _catch_up(self) -> Place:
+    def _catch_up(self, *, wait: bool = True) -> Place:
         """Where the log ends. Nobody else writes while we hold the lock, so what is torn here stays torn."""
         tail = self._tail
         if tail is not None and not tail.sealed and self._is_unchanged(tail):
             return tail  # and so is the folder: no two have the same open segment
+        if not wait:
+            raise Busy
         self._lock.check()
         if tail is None:
             sweep_chat(self._disk, self._path)

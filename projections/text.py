@@ -28,4 +28,7 @@ def clipped(text: str, most: int) -> str:
 
 def one_line(text: str, most: int) -> str:
     """The beginning of a text, white space as single blanks."""
-    return clipped(" ".join(text.split(None, most)[: most + 1]), most)
+    begun = " ".join(text[: 4 * most].split())
+    if len(begun) <= most < len(text):  # much of it is white space
+        begun = " ".join(text.split(None, most)[: most + 1])
+    return clipped(begun, most)
