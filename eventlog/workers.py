@@ -4,6 +4,7 @@ An executor makes a future for every call, with locks of its own; that is as muc
 when they are needed. They do not keep the process alive: what is cut off is what a kill would have cut off.
 """
 
+import sys
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -15,7 +16,7 @@ class Workers:
         self._most = most
         self._name = name
         self._calls: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None] = SimpleQueue()
-        self._threads: set[threading.Thread] = set()
+        self._threads: list[threading.Thread] = []
         self._idle = 0  # threads that wait for a call, less the calls that wait for a thread
         self._lock = threading.Lock()
 
@@ -24,30 +25,29 @@ class Workers:
             self._idle -= 1
             if self._idle < 0 and len(self._threads) < self._most:
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._threads.add(thread)
+                self._threads.append(thread)
                 thread.start()
         self._calls.put((call, args))
 
     def stop(self) -> None:
         """When all calls are done."""
         with self._lock:
-            threads = list(self._threads)
+            threads, self._threads = self._threads, []
         for _ in threads:
             self._calls.put(None)
         for thread in threads:
             thread.join()
 
     def _run(self) -> None:
-        try:
-            while True:
-                with self._lock:
-                    self._idle += 1
-                work = self._calls.get()
-                if work is None:
-                    return
-                call, args = work
-                call(*args)
-                del work, call, args  # nobody's while we wait
-        finally:  # also if a call has failed, which Python reports: the next one starts another thread
+        while True:
             with self._lock:
-                self._threads.discard(threading.current_thread())
+                self._idle += 1
+            work = self._calls.get()
+            if work is None:
+                return
+            call, args = work
+            try:
+                call(*args)
+            except Exception:  # noqa: BLE001 (reported, as Python reports those that end a thread)
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            del work, call, args  # nobody's while we wait

@@ -1,0 +1,57 @@
+"""Calls on other threads."""
+
+import threading
+from time import sleep
+
+import pytest
+
+from eventlog.workers import Workers
+
+
+def test_everything_that_was_submitted_is_done_when_they_have_stopped() -> None:
+    workers, done = Workers(4, "test"), list[int]()
+    for number in range(200):
+        workers.submit(done.append, number)
+    workers.stop()
+    assert sorted(done) == list(range(200))
+    assert not [thread for thread in threading.enumerate() if thread.name == "test"]
+
+
+def test_calls_that_wait_for_each_other_run_side_by_side_but_not_more_than_allowed() -> None:
+    workers, met = Workers(3, "test"), threading.Barrier(3)
+    running, most = list[int](), list[int]()
+
+    def call() -> None:
+        running.append(1)
+        most.append(len(running))
+        met.wait(10)
+        running.pop()
+
+    for _ in range(9):
+        workers.submit(call)
+    workers.stop()
+    assert max(most) == 3
+
+
+def test_one_call_after_the_other_needs_one_thread() -> None:
+    workers, threads = Workers(8, "test"), set[int]()
+    for _ in range(20):
+        done = threading.Event()
+        workers.submit(lambda: threads.add(threading.get_ident()))
+        workers.submit(done.set)
+        done.wait()
+        sleep(0.002)  # until it waits again
+    workers.stop()
+    assert len(threads) <= 2
+
+
+def test_a_call_that_fails_is_reported_and_the_others_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported = []
+    monkeypatch.setattr(threading, "excepthook", lambda told: reported.append(told.exc_type))
+    workers, done = Workers(1, "test"), list[int]()
+    workers.submit(divmod, 1, 0)
+    for number in range(3):
+        workers.submit(done.append, number)
+    workers.stop()
+    assert reported == [ZeroDivisionError]
+    assert done == [0, 1, 2]
