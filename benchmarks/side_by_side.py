@@ -15,7 +15,7 @@ from benchmarks.conversation import short
 from benchmarks.limits import LIMITS
 from benchmarks.machine import in_new_process
 from benchmarks.measure import Row, Target, absent, at_least, interleave, limited, progress
-from benchmarks.peers import FULL, HOP, LOG, NORMAL, OURS, PEERS, Peer
+from benchmarks.peers import FULL, GROUP, HOP, LOG, NORMAL, OURS, PEERS, Peer
 from benchmarks.sampling import Bench, Sampled, best, sample, versus
 
 MORE: dict[str, object] = {}
@@ -75,7 +75,7 @@ def _appends(bench: Bench) -> Iterator[Row]:
     name = f"durable append, {many} appenders on one chat"
     sampled = _append(bench, many, 1)
     yield from versus(bench, name, "turns/s", "append", sampled)
-    peers = [label for label in sampled.values if label not in (OURS, LOG, HOP)]
+    peers = [label for label in sampled.values if label not in (OURS, LOG, HOP, GROUP)]
     yield from best(name, "turns/s", sampled, peers, faster=False, target=at_least(10))
     name = f"durable append, {many} chats side by side"
     yield from versus(bench, name, "turns/s", "append", _append(bench, many, many), want=side_by_side)

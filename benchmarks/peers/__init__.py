@@ -43,6 +43,7 @@ LOG = "chatfold, the log alone"
 HOP = "write + fdatasync in a thread"
 FULL = "raw SQLite WAL FULL"
 NORMAL = "raw SQLite WAL NORMAL"
+GROUP = "write + fdatasync, shared by all who wait"
 DECODE = "msgspec decode alone"
 
 _SLOW = "one transaction and one connection a message"
@@ -53,6 +54,7 @@ PEERS = {
         Peer(OURS, "chatfold", needs="chatfold"),
         Peer(LOG, "chatfold", "log", only=("append", "relaxed")),
         Peer(HOP, "bare", "append", only=("append", "relaxed")),
+        Peer(GROUP, "bare", "group", only=("append",), pace=15_000),
         Peer(DECODE, "bare", "replay", only=("replay",)),
         Peer(FULL, "sqlite"),
         Peer(f"{FULL}, a file a chat", "sqlite", "files", only=("append",)),

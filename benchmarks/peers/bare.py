@@ -1,6 +1,7 @@
 """Limits in the shape of a peer: what is left if everything is taken away but the one thing that has to be done.
 
-``append``: bytes that were made before the clock started are written and synced, in a thread as everywhere else. ``replay``:
+``append``: bytes that were made before the clock started are written and synced, in a thread as everywhere else. ``group``: the
+same, and all who wait share the next sync, of their chat or, since that is the least there is to do, of all chats. ``replay``:
 lines that are in memory already are decoded to typed entries, and nothing is checked.
 """
 
@@ -69,4 +70,28 @@ class Appending(Store):
             os.fdatasync(fd)
 
 
-STORES = {"append": Appending, "replay": Store}
+class Grouping(Appending):
+    """One write and one sync at a time."""
+
+    def __init__(self, place: Path, *, durable: bool, setting: str) -> None:
+        super().__init__(place, durable=durable, setting=setting)
+        self.waiting: list[tuple[list[bytes], asyncio.Future[None]]] = []
+        self.writing: asyncio.Task[None] | None = None
+
+    async def append(self, chat: str, items: list[bytes]) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append((items, done))
+        if self.writing is None:
+            self.writing = asyncio.create_task(self._write(self.file(chat)))
+        await done
+
+    async def _write(self, fd: int) -> None:
+        while self.waiting:
+            group, self.waiting = self.waiting, []
+            await asyncio.to_thread(self._append, fd, [line for items, _ in group for line in items])
+            for _, done in group:
+                done.set_result(None)
+        self.writing = None
+
+
+STORES = {"append": Appending, "group": Grouping, "replay": Store}

@@ -1,6 +1,6 @@
 """Raw SQLite, by hand: a table of JSON texts, an index by chat, WAL. FULL syncs every commit, NORMAL does not.
 
-An asyncio program must not wait for a disk, so each call goes to a thread; one connection under a lock, which is quicker than
+An asyncio program must not wait for a disk, so what writes goes to a thread; one connection under a lock, which is quicker than
 several that wait for each other. ``files``: a database a chat, so that chats do not wait for each other either.
 """
 
@@ -32,12 +32,14 @@ INSERT INTO messages (chat, number, payload)
 SELECT ?, number, payload FROM messages WHERE chat = ? AND number <= ? ORDER BY number
 """
 
-native = msgspec.json.encode
 RELAXED = ("normal",)
 
 
-def plain(message: Message) -> Message:
+def native(message: Message) -> Message:
     return message
+
+
+plain = native
 
 
 class _Database:
@@ -47,10 +49,11 @@ class _Database:
         self.connection.executescript(f"{_SCHEMA} PRAGMA synchronous = {synchronous}")
         self.next: dict[str, int] = {}
 
-    def append(self, chat: str, payloads: Iterable[bytes]) -> None:
+    def append(self, chat: str, messages: Iterable[Message]) -> None:
+        payloads = [msgspec.json.encode(message).decode() for message in messages]
         with self.lock:
             number = self.next.get(chat) or self.length(chat) + 1
-            rows = [(chat, at, payload.decode()) for at, payload in enumerate(payloads, number)]
+            rows = [(chat, at, payload) for at, payload in enumerate(payloads, number)]
             self.connection.execute("BEGIN IMMEDIATE")
             self.connection.executemany("INSERT INTO messages (chat, number, payload) VALUES (?, ?, ?)", rows)
             self.connection.execute("COMMIT")
@@ -104,7 +107,7 @@ class Store:
             self.databases[name] = _Database(self.place / f"{name}.sqlite", self.synchronous)
         return self.databases[name]
 
-    async def append(self, chat: str, items: list[bytes]) -> None:
+    async def append(self, chat: str, items: list[Message]) -> None:
         await asyncio.to_thread(self.database(chat).append, chat, items)
 
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Message]:
