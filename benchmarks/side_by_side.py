@@ -22,8 +22,8 @@ MORE: dict[str, object] = {}
 """What a run says of itself besides its rows: the versions of the peers, and who was not there."""
 
 _SHORT = 20  # messages of a small chat
-_ROUNDS = 7
-_DURABLE = 11  # rounds of what waits for the disk, whose mood changes
+_ROUNDS = 5
+_DURABLE = 7  # rounds of what waits for the disk, whose mood changes
 _SECONDS = 1.0  # of appending, each time
 
 

@@ -1,7 +1,7 @@
 """Appends on their way to the writers: one lane a chat, one group at a time in each.
 
-Appends that arrive while a group is being synced form the next one, so they share its sync. Lanes run on different
-threads and sync side by side. An append that need not be durable and finds its lane free is written at once.
+An append that finds its lane free is written at once, into the page cache; only the sync is waited for, on a thread. Those that
+arrive meanwhile form a group, which is written and synced as one. Lanes sync side by side.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Literal
 
 import msgspec
 
@@ -22,7 +23,7 @@ OPEN_CHATS = 128
 """Writers that keep their files open."""
 
 _THREADS = 32
-_BACKGROUND_SYNC_S = 0.2
+_LATER_S = 0.2
 _GROUP_BYTES = 4 << 20
 
 
@@ -43,7 +44,7 @@ class Lane:
         self.queue: deque[Job] = deque()
         self.busy = False
         self.lock = threading.Lock()
-        self.unsynced = False
+        self.due: Literal["", "sync", "witness"] = ""  # what is to be done soon
 
     def enter(self) -> bool:
         """Takes the writer, if nobody has it."""
@@ -73,14 +74,17 @@ class Lanes:
         self._lanes: dict[str, Lane] = {}
         self._workers = Workers(_THREADS, "chatfold")
         self._closed = threading.Event()
-        self._unsynced = threading.Event()
-        self._syncer: threading.Thread | None = None
+        self._due = threading.Event()
+        self._keeper: threading.Thread | None = None
 
     async def append(self, request: Append, durability: Durability) -> list[Entry]:
         lane = self._lane(request.chat)
-        if durability != "full" and lane.enter():
-            # Nothing to wait for but a copy into the page cache: a thread would cost ten times as much.
+        if lane.enter():
+            # Nothing to wait for but a copy into the page cache: to do it on a thread would cost ten times as much, and threads
+            # that do more than to wait for the disk wait for each other.
             outcomes = lane.writer.commit([request], sync=[False], wait=False)
+            if outcomes is not None and outcomes[0].error is None and durability == "full":
+                return await self._synced(lane, request, outcomes[0])
             if outcomes is not None:
                 self._after(lane, durability)
                 self._wake(request.chat)
@@ -113,7 +117,7 @@ class Lanes:
     def abandon(self) -> None:
         """Stops the threads; nothing more is written."""
         self._closed.set()
-        self._unsynced.set()
+        self._due.set()
         self._workers.stop()
 
     def close_files(self) -> None:
@@ -166,6 +170,28 @@ class Lanes:
         self._submit(lane, Job(request, durability, loop, future))
         return future
 
+    def _synced(self, lane: Lane, request: Append, outcome: Outcome) -> asyncio.Future[list[Entry]]:
+        """Of what is written already. The lane stays ours until it is synced."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Entry]] = loop.create_future()
+        self._workers.submit(self._sync, lane, Job(request, "full", loop, future), outcome)
+        return future
+
+    def _sync(self, lane: Lane, job: Job, outcome: Outcome) -> None:
+        """On a thread, and hardly anything but the sync: whoever has more to do there waits for the others again and again."""
+        error = lane.writer.sync()
+        outcome = outcome if error is None else Outcome(error=error)
+        assert job.loop is not None
+        try:
+            job.loop.call_soon_threadsafe(self._done, lane, job, outcome)
+        except RuntimeError:  # the loop was closed: nobody waits any more
+            self._leave(lane)
+
+    def _done(self, lane: Lane, job: Job, outcome: Outcome) -> None:
+        self._settle([(job, outcome)])
+        self._after(lane, "full")
+        self._leave(lane)
+
     def _submit(self, lane: Lane, job: Job) -> None:
         with lane.lock:
             lane.queue.append(job)
@@ -181,7 +207,6 @@ class Lanes:
             except BaseException as error:  # noqa: BLE001 (reported to everybody who waits)
                 outcomes = [Outcome(error=RuntimeError(f"a bug in chatfold: {error!r}"))] * len(group)
             self._answer(group, outcomes)
-            lane.writer.bear_witness()
             if lane.writer.is_untidy:
                 lane.writer.tidy()
 
@@ -198,26 +223,37 @@ class Lanes:
 
     def _after(self, lane: Lane, durability: Durability) -> None:
         """What an append leaves to be done by others."""
-        if durability == "normal":
-            lane.unsynced = True
-            self._unsynced.set()
-            if self._syncer is None:
-                self._syncer = threading.Thread(
-                    target=self._sync_now_and_then, name="chatfold-sync", daemon=True
-                )
-                self._syncer.start()
+        if durability != "off":
+            with lane.lock:
+                lane.due = "sync" if durability == "normal" or lane.due == "sync" else "witness"
+            self._due.set()
+            if self._keeper is None:
+                self._keeper = threading.Thread(target=self._look_after, name="chatfold-keeper", daemon=True)
+                self._keeper.start()
         ready = lane.writer.ready_seal()
         if ready is not None:
             self._workers.submit(ready)
 
-    def _sync_now_and_then(self) -> None:
-        """On its own thread: within 200 ms of a ``normal`` append, its chat is asked to sync."""
-        while self._unsynced.wait() and not self._closed.wait(_BACKGROUND_SYNC_S):
-            self._unsynced.clear()
+    def _look_after(self) -> None:
+        """On its own thread: within 200 ms a ``normal`` append is synced, and what is synced is witnessed."""
+        while self._due.wait() and not self._closed.wait(_LATER_S):
+            self._due.clear()
             for lane in list(self._lanes.values()):
-                if lane.unsynced:
-                    lane.unsynced = False
+                with lane.lock:
+                    due, lane.due = lane.due, ""
+                if due == "sync":
                     self._submit(lane, Job(None, "full"))
+                elif due == "witness":
+                    self._witness(lane)
+
+    def _witness(self, lane: Lane) -> None:
+        if lane.enter():
+            lane.writer.bear_witness()
+            self._leave(lane)
+        else:  # whoever is in there
+            with lane.lock:
+                lane.due = lane.due or "witness"
+            self._due.set()
 
     def _answer(self, group: list[Job], outcomes: list[Outcome]) -> None:
         """Wakes each loop once for the whole group."""

@@ -1,4 +1,4 @@
-"""``head``: the last place known to be durable, written after each sync and never synced itself.
+"""``head``: the last place known to be durable, written soon after a sync and never synced itself.
 
 It is a witness, not a truth: it tells a torn tail from damage, and lets a reader start near the end. A
 damaged or missing one is ignored. Overwritten in place, in one write smaller than a sector.

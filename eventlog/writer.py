@@ -230,24 +230,18 @@ class Writer:
         self._witnessed = False
 
     def sync(self) -> Exception | None:
-        """Makes everything appended durable. Returns what went wrong."""
+        """Makes everything appended durable. Returns what went wrong.
+
+        Without the lock: what others do meanwhile to the file that we have open (roll, redact, delete), they sync themselves.
+        """
         if self._poisoned:
             return self._unknown()
         try:
             if self._tail is not None and self._synced < self._tail.at.seq:
-                self._lock.take()
-                try:
-                    self._catch_up()
-                    self._sync()
-                finally:
-                    self._lock.release()
+                self._sync()
         except _Poison as poison:
             self._poison()
             return self._unknown(poison.__cause__)
-        except (Gone, Missing):
-            self._reset()
-        except OSError as error:
-            return self._explained(error)
         return None
 
     def bear_witness(self) -> None:
