@@ -6,7 +6,7 @@ without their newline.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -23,12 +23,15 @@ ENTRY, HEADER, SEAL = b'{"seq":', b'{"chatfold":', b'{"seal":'
 
 _SUM = 26  # ,"sum":"<16 hex>"}
 _PREV = slice(-_SUM - 17, -_SUM - 1)
+_WAS = slice(-2 * _SUM - 25, -2 * _SUM - 17)
 _MAX_EVENT = MAX_LINE - (1 << 14)  # leaves room for the rest of the line, a run and an id included
 ESCAPE = ord(ESC)
 """A line without this byte holds all that it says."""
 
+_ESCAPE = ESC.encode()
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
+_decode_entries = msgspec.json.Decoder(Entry).decode_lines
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -96,6 +99,11 @@ def marks(line: bytes) -> Marks:
         raise CorruptLog("a line without prev and sum")
     index, size, synced, was = found.groups()
     return Marks(int(index or 1), int(size or 1), int(synced) if synced else None, was)
+
+
+def is_tombstone(line: bytes) -> bool:
+    """Has it a ``was``, the last of the marks? All from there on has one width, and an event ends in a brace."""
+    return line[_WAS] == b',"was":"'
 
 
 def link_of(line: bytes) -> bytes:
@@ -253,6 +261,33 @@ def decode_all(lines: list[bytes], whole: Callable[[bytes], bytes]) -> Iterator[
             yield _decode_unknown(line)
 
 
+def decode_page(page: bytes, whole: Callable[[bytes], bytes]) -> Iterator[Iterable[Entry]]:
+    """What ``decode_all`` makes of the lines of a page, each with its newline, a few at a time.
+
+    All are decoded at once, without cutting them up and as if none kept anything elsewhere; then once more, one by one,
+    those that hold an escape.
+    """
+    try:
+        entries = _decode_entries(page)
+    except (msgspec.DecodeError, ValueError):  # an event that we do not know is among them
+        entries = []
+    first = entries[0].seq if entries else 0
+    if [entry.seq for entry in entries] != list(
+        range(first, seq_of(page[page.rfind(b"\n", 0, -1) + 1 :]) + 1)
+    ):
+        yield decode_all(page.split(b"\n")[:-1], whole)
+        return
+    done = end = 0
+    while (at := page.find(_ESCAPE, end)) >= 0:
+        begin, end = page.rfind(b"\n", end, at) + 1, page.index(b"\n", at)
+        line = page[begin:end]
+        index = seq_of(line) - first
+        yield entries[done:index]
+        yield (decode(whole(line)),)
+        done = index + 1
+    yield entries[done:]
+
+
 def _decode_unknown(line: bytes) -> Entry:
     """A type, or a shape of a type, that we do not know: kept as it is."""
     try:
@@ -290,7 +325,7 @@ def reference(seq: int, line: bytes, text: str) -> tuple[bytes, bytes] | None:
     """
     literal = _encode(text)
     at = line.find(literal)
-    if at < 0 or marks(line).was:  # a tombstone keeps names; but nobody may refer to what was erased
+    if at < 0 or is_tombstone(line):  # a tombstone keeps names; but nobody may refer to what was erased
         return None
     return literal, b'"%b"' % f"{ESC}ref:{seq}:{at}:{len(literal)}".encode()
 
@@ -333,7 +368,7 @@ def resolve(
 def _quoted(line: bytes, at: int, size: int) -> bytes:
     """The JSON string at these bytes. A tombstone has other bytes than the line that was referred to."""
     literal = line[at : at + size]
-    if len(literal) != size or literal[:1] != b'"' or literal[-1:] != b'"' or marks(line).was:
+    if len(literal) != size or literal[:1] != b'"' or literal[-1:] != b'"' or is_tombstone(line):
         raise CorruptLog("the text that an entry refers to is not there any more", seq=seq_of(line))
     return literal
 
@@ -344,7 +379,7 @@ def references(line: bytes) -> tuple[set[int], set[str]]:
     return {int(f[1]) for f in found if f[0]}, {f[5].decode() for f in found if f[4]}
 
 
-# --- header and seal -------------------------------------------------------------------------------------
+# --- header ----------------------------------------------------------------------------------------------
 
 
 def header(head: Head) -> bytes:
@@ -363,26 +398,3 @@ def read_header(line: bytes) -> Head:
     if fields.get("reader", FORMAT + 1) > FORMAT:
         raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
     return Head(fields["first"] - 1, fields["prev"])
-
-
-def seal(count: int, size: int, digest: str, prev: bytes) -> bytes:
-    """The last line of a full segment: its entries, its bytes before this line, and their sha256."""
-    return seal_up(
-        b'{"seal":{"count":%d,"bytes":%d,"sha256":"%b"},"prev":"%b"' % (count, size, digest.encode(), prev)
-    )
-
-
-def sealed(lines: list[bytes]) -> bytes:
-    """The bytes of a full segment: its header and its entries, then their seal."""
-    data = b"\n".join([*lines, b""])
-    return data + seal(len(lines) - 1, len(data), sha256(data).hexdigest(), link_of(lines[-1])) + b"\n"
-
-
-class Seal(msgspec.Struct, frozen=True):
-    count: int
-    bytes: int
-    sha256: str
-
-
-def read_seal(line: bytes) -> Seal:
-    return msgspec.convert(_decode_any(line)["seal"], Seal)
