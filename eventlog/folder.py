@@ -309,7 +309,7 @@ class Folder:
     def line_in(self, first: int, fd: int, seq: int) -> bytes:
         """One line of the segment that is open here; nothing if it is not found, or does not verify."""
         near = self._near(first, fd, seq)
-        line = line_after(self.disk, fd, near[1], seq - near[0])
+        line = line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
         return line if verifies(line) and line.startswith(b'{"seq":%d,' % seq) else b""
 
     def link(self, seq: int) -> str | None:
@@ -370,18 +370,18 @@ class Folder:
                 return Place(first, start, inode)
             if not read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
                 self.offsets.drop(first)  # it led to another line than it says
-                near = line_near(self.disk, fd, start.offset, first, seq)
+                near = *line_near(self.disk, fd, start.offset, first, seq), 0
             return Place(first, Position(near[0] - 1, None, near[1]), inode)
 
-    def _near(self, first: int, fd: int, seq: int) -> tuple[int, int]:
-        """(seq, byte) of a line at or a little before ``seq``: by the index or, in the open segment, without one."""
+    def _near(self, first: int, fd: int, seq: int) -> tuple[int, int, int]:
+        """What ``offsets.nearest`` says of a line a little before ``seq``, also of the open segment, which has no index."""
         inode = self.disk.fstat(fd).st_ino
         near = self.offsets.nearest(first, inode, seq)
         if near is None and self._tail is not None and first != self._tail.first:
             self.index(first)
             near = self.offsets.nearest(first, inode, seq)
         if near is None or seq - near[0] >= STRIDE:
-            near = line_near(self.disk, fd, self.start(first, fd).offset, first, seq)
+            near = *line_near(self.disk, fd, self.start(first, fd).offset, first, seq), 0
         return near
 
     def index(self, first: int) -> None:

@@ -62,15 +62,16 @@ class Offsets:
             begin, end = end, end + STRIDE
         anchors.end = start + len(lines) - begin + sum(map(len, lines[begin:]))
 
-    def nearest(self, first: int, inode: int, seq: int) -> tuple[int, int] | None:
-        """(seq, start) of the last line known at or before ``seq``."""
+    def nearest(self, first: int, inode: int, seq: int) -> tuple[int, int, int] | None:
+        """(seq, start) of the last line known at or before ``seq``, and the start of the next one; 0 if it has none."""
         anchors = self._anchors.get(first) or self._load(first, inode)
         if anchors is None or anchors.inode != inode:
             return None
         index = bisect_right(anchors.seqs, seq) - 1
         if index < 0 or anchors.starts[index] < 0:
             return None
-        return anchors.seqs[index], anchors.starts[index]
+        following = anchors.starts[index + 1] if index + 1 < len(anchors.starts) else 0
+        return anchors.seqs[index], anchors.starts[index], following
 
     def keep(self, first: int) -> None:
         """The segment is full: keeps its index. One of which a part was never seen is made when it is read."""

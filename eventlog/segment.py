@@ -126,9 +126,12 @@ def line_before(disk: Disk, fd: int, end: int) -> bytes:
         size *= 8
 
 
-def line_after(disk: Disk, fd: int, offset: int, count: int) -> bytes:
-    """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none."""
-    size = PAGE // 8
+def line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> bytes:
+    """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none.
+
+    ``size``: the bytes that are read at first, if that makes sense.
+    """
+    size = min(size, PAGE) if size > 0 else PAGE // 8
     while True:
         data = read_at(disk, fd, offset, size)
         start = 0
