@@ -25,7 +25,7 @@ from eventlog.line import (
 )
 from eventlog.offsets import STRIDE, Offsets
 from eventlog.recovery import durable_in
-from eventlog.seals import read_sealed
+from eventlog.seals import Sealed, read_sealed
 from eventlog.segment import (
     PAGE,
     Page,
@@ -42,6 +42,7 @@ from eventlog.segment import (
     read_page,
     segment_name,
 )
+from eventlog.stretches import Stretch
 from eventlog.witness import Witness, read_witness
 
 BIG_PAGE = 1 << 18
@@ -198,24 +199,23 @@ class Folder:
     def pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[list[bytes]]:
         """The lines ``first`` … ``last`` as they were written, in order. The first page is small."""
         for page in self.stretches(first, last, size):
-            yield page.split(b"\n")[:-1] if isinstance(page, bytes) else page
+            yield page.lines() if isinstance(page, Stretch) else page
 
-    def stretches(self, first: int, last: int | None, size: int) -> Iterator[list[bytes] | bytes]:
-        """Verified lines; as bytes, not cut up, where a full segment is read from its start."""
+    def stretches(self, first: int, last: int | None, size: int) -> Iterator[list[bytes] | Stretch]:
+        """Verified lines; not cut up where a full segment is read from its start."""
         end = self.tail().at.seq
         last = end if last is None else min(last, end)
         while first <= last:
             place = self._seek(first)
-            sealed: dict[int, Page] | None = None
+            sealed: Sealed | None = None
             while place.at.seq < last:
-                if place.at.seq < place.first:  # a segment starts; the one before may be forgotten
-                    sealed = None
+                if place.at.seq < place.first:  # a segment starts
                     sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
                 page = self._page(place, size, sealed)
                 if page is None:
                     break  # the segment was swapped under us: look for the place again
                 size = BIG_PAGE
-                lines = page.data or page.lines[max(0, first - place.at.seq - 1) : last - place.at.seq]
+                lines = page.stretch or page.lines[max(0, first - place.at.seq - 1) : last - place.at.seq]
                 first = max(first, page.at.seq + 1)
                 if lines:
                     yield lines
@@ -223,20 +223,20 @@ class Folder:
                 if page.stop is not Stop.MORE and page.at.seq < last:
                     place = self._next_segment(place)
 
-    def _sealed(self, place: Place, last: int) -> dict[int, Page] | None:
-        """The pages of the segment that starts here, if they are verified all at once."""
+    def _sealed(self, place: Place, last: int) -> Sealed | None:
+        """The segment that starts here, if it is verified at once."""
         with self.opened(place.first) as fd:
             is_it = self.disk.fstat(fd).st_ino == place.inode
-            return read_sealed(self.disk, fd, place.at, BIG_PAGE, last) if is_it else None
+            return read_sealed(self.disk, fd, place.at, last) if is_it else None
 
-    def _page(self, place: Place, size: int, sealed: dict[int, Page] | None = None) -> Page | None:
+    def _page(self, place: Place, size: int, sealed: Sealed | None = None) -> Page | None:
         with self.opened(place.first) as fd:
             inode = self.disk.fstat(fd).st_ino
             if inode != place.inode:
                 return None
             at = place.at
             if sealed is not None:
-                return sealed[at.offset]
+                return sealed.page(at, size)
             page = read_page(self.disk, fd, at, size)
             self.offsets.note(place.first, inode, at.seq + 1, at.offset, page.lines)
             if page.stop is Stop.BAD and not page.lines:
@@ -390,10 +390,10 @@ class Folder:
         self.offsets.drop(first)
         with self.opened(first) as fd:
             at, inode = self.start(first, fd), self.disk.fstat(fd).st_ino
-            sealed = read_sealed(self.disk, fd, at, BIG_PAGE, _FINAL)
+            sealed = read_sealed(self.disk, fd, at, _FINAL)
             while stop is Stop.MORE:
-                page = sealed[at.offset] if sealed else read_page(self.disk, fd, at, BIG_PAGE)
-                lines = page.lines or page.data.split(b"\n")[:-1]
+                page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
+                lines = page.stretch.lines() if page.stretch else page.lines
                 self.offsets.note(first, inode, at.seq + 1, at.offset, lines)
                 at, stop = page.at, page.stop
         if stop is not Stop.BAD:

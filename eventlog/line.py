@@ -6,7 +6,7 @@ without their newline.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -28,10 +28,8 @@ _MAX_EVENT = MAX_LINE - (1 << 14)  # leaves room for the rest of the line, a run
 ESCAPE = ord(ESC)
 """A line without this byte holds all that it says."""
 
-_ESCAPE = ESC.encode()
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
-_decode_entries = msgspec.json.Decoder(Entry).decode_lines
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -259,33 +257,6 @@ def decode_all(lines: list[bytes], whole: Callable[[bytes], bytes]) -> Iterator[
             yield _decode_entry(line)
         except msgspec.ValidationError:
             yield _decode_unknown(line)
-
-
-def decode_page(page: bytes, whole: Callable[[bytes], bytes]) -> Iterator[Iterable[Entry]]:
-    """What ``decode_all`` makes of the lines of a page, each with its newline, a few at a time.
-
-    All are decoded at once, without cutting them up and as if none kept anything elsewhere; then once more, one by one,
-    those that hold an escape.
-    """
-    try:
-        entries = _decode_entries(page)
-    except (msgspec.DecodeError, ValueError):  # an event that we do not know is among them
-        entries = []
-    first = entries[0].seq if entries else 0
-    if [entry.seq for entry in entries] != list(
-        range(first, seq_of(page[page.rfind(b"\n", 0, -1) + 1 :]) + 1)
-    ):
-        yield decode_all(page.split(b"\n")[:-1], whole)
-        return
-    done = end = 0
-    while (at := page.find(_ESCAPE, end)) >= 0:
-        begin, end = page.rfind(b"\n", end, at) + 1, page.index(b"\n", at)
-        line = page[begin:end]
-        index = seq_of(line) - first
-        yield entries[done:index]
-        yield (decode(whole(line)),)
-        done = index + 1
-    yield entries[done:]
 
 
 def _decode_unknown(line: bytes) -> Entry:

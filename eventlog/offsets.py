@@ -67,11 +67,15 @@ class Offsets:
         anchors = self._anchors.get(first) or self._load(first, inode)
         if anchors is None or anchors.inode != inode:
             return None
-        index = bisect_right(anchors.seqs, seq) - 1
+        seqs, index = anchors.seqs, (seq - first) // STRIDE
+        if not (
+            index < len(seqs) and seqs[index] == first + index * STRIDE
+        ):  # not noted from the start, or wrong
+            index = bisect_right(seqs, seq) - 1
         if index < 0 or anchors.starts[index] < 0:
             return None
         following = anchors.starts[index + 1] if index + 1 < len(anchors.starts) else 0
-        return anchors.seqs[index], anchors.starts[index], following
+        return seqs[index], anchors.starts[index], following
 
     def keep(self, first: int) -> None:
         """The segment is full: keeps its index. One of which a part was never seen is made when it is read."""

@@ -10,10 +10,11 @@ from eventlog.errors import NoSuchChat
 from eventlog.events import Entry
 from eventlog.folder import BIG_PAGE, Folder
 from eventlog.layout import read_key
-from eventlog.line import decode_all, decode_page
+from eventlog.line import decode_all
 from eventlog.names import chat_key
 from eventlog.quotes import Quotes
 from eventlog.segment import first_of
+from eventlog.stretches import Stretch, decode_stretch
 
 
 def open_folder(path: Path | str, disk: Disk | None = None) -> Folder:
@@ -49,7 +50,7 @@ def entries(folder: Folder, first: int = 1, last: int | None = None) -> Iterator
     """The entries ``first`` … ``last``, some at a time."""
     with closing(Quotes(folder)) as quotes:
         for page in folder.stretches(first, last, BIG_PAGE):
-            if isinstance(page, bytes):
-                yield from decode_page(page, quotes.whole)
+            if isinstance(page, Stretch):
+                yield from decode_stretch(page, quotes.whole)
             else:
                 yield decode_all(page, quotes.whole)

@@ -5,15 +5,13 @@ instead of line by line. So it stands only where every line was verified, in the
 that vouched for what somebody else's memory or disk had changed before would hide the damage.
 """
 
-from collections.abc import Iterator
 from hashlib import sha256
 
 import msgspec
-from xxhash import xxh3_128
+from xxhash import xxh3_128, xxh3_128_hexdigest
 
 from eventlog.disk import Disk, read_at
 from eventlog.line import (
-    MAX_LINE,
     SEAL,
     accepted,
     decode_loosely,
@@ -24,6 +22,7 @@ from eventlog.line import (
     verifies,
 )
 from eventlog.segment import SEGMENT_BYTES, Page, Position, Stop, line_before
+from eventlog.stretches import Stretch
 
 _MOST = 8 * SEGMENT_BYTES  # bytes of a segment that is read at once
 
@@ -92,8 +91,24 @@ def sealed(lines: list[bytes]) -> bytes:
 # --- reading ---------------------------------------------------------------------------------------------
 
 
-def read_sealed(disk: Disk, fd: int, start: Position, size: int, last: int) -> dict[int, Page] | None:
-    """The pages of the segment whose header ends at ``start``, by the byte at which they begin.
+class Sealed(msgspec.Struct, frozen=True, gc=False):
+    """A full segment, without its seal, as it was when it was sealed."""
+
+    data: bytes
+    at: Position  # after its last entry
+
+    def page(self, at: Position, size: int) -> Page:
+        """What ``read_page`` reads there, but not cut into lines."""
+        end = self.data.rfind(b"\n", at.offset, at.offset + size) + 1 or self.data.index(b"\n", at.offset) + 1
+        stretch = Stretch(self.data, at.offset, end)
+        if end == len(self.data):
+            return Page([], self.at, Stop.SEALED, stretch)
+        following = self.data[end : self.data.index(b",", end) + 1]
+        return Page([], Position(seq_of(following) - 1, None, end), Stop.MORE, stretch)
+
+
+def read_sealed(disk: Disk, fd: int, start: Position, last: int) -> Sealed | None:
+    """The segment whose header ends at ``start``.
 
     None if an entry comes after ``last``, if nobody vouches for the segment, or if its bytes are not those that were
     sealed: reading it line by line then tells where the damage is.
@@ -103,20 +118,10 @@ def read_sealed(disk: Disk, fd: int, start: Position, size: int, last: int) -> d
     found = _vouching(line)
     if found is None or found.bytes != end - len(line) - 1 or start.seq + found.count > last:
         return None
-    total = xxh3_128(read_at(disk, fd, 0, start.offset))
-    pieces: list[bytes] = []
-    for data in _pieces(disk, fd, start.offset, found.bytes, size):
-        total.update(data)
-        pieces.append(data)
-    if total.hexdigest() != found.xxh3:
+    data = read_at(disk, fd, 0, found.bytes)
+    if xxh3_128_hexdigest(data) != found.xxh3:
         return None
-    pages: dict[int, Page] = {}
-    at, stop = Position(start.seq + found.count, prev_of(line), found.bytes), Stop.SEALED
-    for data in reversed(pieces):
-        begin = at.offset - len(data)
-        pages[begin] = Page([], at, stop, data)
-        at, stop = Position(seq_of(data) - 1, None, begin), Stop.MORE
-    return pages or None
+    return Sealed(data, Position(start.seq + found.count, prev_of(line), found.bytes))
 
 
 def _vouching(line: bytes) -> Seal | None:
@@ -127,17 +132,3 @@ def _vouching(line: bytes) -> Seal | None:
     except msgspec.DecodeError:
         return None
     return found if found.xxh3 else None
-
-
-def _pieces(disk: Disk, fd: int, start: int, end: int, size: int) -> Iterator[bytes]:
-    """The bytes from ``start`` to ``end`` in pieces of whole lines, as far as they are lines."""
-    while start < end:
-        data = read_at(disk, fd, start, min(size, end - start))
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            yield data[:cut]
-            start += cut
-        elif size <= MAX_LINE:
-            size *= 4
-        else:
-            return

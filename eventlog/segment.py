@@ -14,6 +14,7 @@ from eventlog.disk import Disk, read_at
 from eventlog.errors import CorruptLog
 from eventlog.events import Head
 from eventlog.line import ENTRY, MAX_LINE, SEAL, accepted, follows, link_of, marks, verifies
+from eventlog.stretches import Stretch
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
@@ -67,9 +68,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     lines: list[bytes]
     at: Position  # after the last of the lines
     stop: Stop
-    data: bytes = (
-        b""  # the lines, each with its newline, if nobody has cut them up yet; then ``lines`` is empty
-    )
+    stretch: Stretch | None = None  # the lines, if nobody has cut them up yet; then ``lines`` is empty
 
 
 def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> Page:

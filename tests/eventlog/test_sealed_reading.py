@@ -23,10 +23,11 @@ from eventlog import (
 )
 from eventlog.disk import Disk, read_at
 from eventlog.folder import BIG_PAGE, Folder
-from eventlog.line import decode, decode_all, decode_page
+from eventlog.line import decode, decode_all
 from eventlog.scan import open_folder
 from eventlog.seals import Tally, read_seal, read_sealed, sealed
 from eventlog.segment import Stop, read_page
+from eventlog.stretches import Stretch, decode_stretch
 
 LONG = [letter * size for letter, size in zip("abcdef", (512, 600, 3_000, 20_000, 700, 513), strict=True)]
 
@@ -113,7 +114,7 @@ def test_page_decoded_at_once(tmp_path_factory: pytest.TempPathFactory, history:
     folder = open_folder(path)
     lines = [line for page in folder.pages() for line in page]
     page = b"\n".join([*lines, b""])
-    runs = decode_page(page, folder.whole)
+    runs = decode_stretch(Stretch(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.whole)
     assert repr([entry for run in runs for entry in run]) == repr(list(decode_all(lines, folder.whole)))
 
 
@@ -128,7 +129,7 @@ def full(tmp_path: Path) -> Path:
 def read_whole(path: Path, first: int) -> object:
     folder = open_folder(path)
     with folder.opened(first) as fd:
-        return read_sealed(folder.disk, fd, folder.start(first, fd), BIG_PAGE, 1 << 62)
+        return read_sealed(folder.disk, fd, folder.start(first, fd), 1 << 62)
 
 
 def test_full_segments_are_read_whole(full: Path) -> None:
