@@ -236,7 +236,7 @@ class Folder:
                 return None
             at = place.at
             if sealed is not None:
-                return sealed.page(at, size)
+                return sealed.page(at, 4 * BIG_PAGE)  # it is in memory: what costs is each page
             page = read_page(self.disk, fd, at, size)
             self.offsets.note(place.first, inode, at.seq + 1, at.offset, page.lines)
             if page.stop is Stop.BAD and not page.lines:
