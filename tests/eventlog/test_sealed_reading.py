@@ -27,7 +27,7 @@ from eventlog.line import decode, decode_all
 from eventlog.scan import open_folder
 from eventlog.seals import Tally, read_seal, read_sealed, sealed
 from eventlog.segment import Stop, read_page
-from eventlog.stretches import Stretch, decode_stretch
+from eventlog.stretches import Stretch, decode_lines, decode_stretch
 
 LONG = [letter * size for letter, size in zip("abcdef", (512, 600, 3_000, 20_000, 700, 513), strict=True)]
 
@@ -115,7 +115,10 @@ def test_page_decoded_at_once(tmp_path_factory: pytest.TempPathFactory, history:
     lines = [line for page in folder.pages() for line in page]
     page = b"\n".join([*lines, b""])
     runs = decode_stretch(Stretch(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.whole)
-    assert repr([entry for run in runs for entry in run]) == repr(list(decode_all(lines, folder.whole)))
+    one_by_one = repr(list(decode_all(lines, folder.whole)))
+    assert repr([entry for run in runs for entry in run]) == one_by_one
+    assert decode_lines([]) == []
+    assert repr(decode_lines([folder.whole(line) for line in lines])) == one_by_one
 
 
 @pytest.fixture
