@@ -1,4 +1,4 @@
-"""Where lines start, every fourth of them: reading by seq costs a seek, not a scan.
+"""Where lines start, every eighth of them: reading by seq costs a seek, not a scan.
 
 Noted while a segment is read or written; for a full segment kept in ``cache/<first>.offsets``. A cache: an
 index that is missing, damaged, or leads to another line than it says is dropped and made again.
@@ -14,7 +14,7 @@ from eventlog.disk import Disk, publish, read_file
 from eventlog.line import seal_up, verifies
 
 CACHE = "cache"
-STRIDE = 4
+STRIDE = 8
 
 
 class Anchors(msgspec.Struct):
