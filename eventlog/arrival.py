@@ -9,10 +9,11 @@ from eventlog.disk import Disk, publish
 from eventlog.errors import CorruptLog
 from eventlog.events import Head
 from eventlog.exports import Blob, Unpacking
-from eventlog.folder import BIG_PAGE, Folder, Place
+from eventlog.folder import BIG_PAGE, Folder
 from eventlog.layout import add_segment, move_in, new_folder
-from eventlog.line import Marks, header, link_of, marks, sealed
-from eventlog.segment import Position, segment_name
+from eventlog.line import Marks, header, link_of, marks
+from eventlog.seals import sealed
+from eventlog.segment import Place, Position, segment_name
 
 
 async def adopted(

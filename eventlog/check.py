@@ -19,11 +19,12 @@ from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
 from eventlog.events import Head
 from eventlog.folder import Folder
 from eventlog.layout import ALONE_FILE, ASIDE, LOCK_FILE, set_aside
-from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, references, sealed, seq_of
+from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, references, seq_of
 from eventlog.lock import locked
 from eventlog.names import KEY_FILE
 from eventlog.offsets import CACHE
 from eventlog.scan import open_folder
+from eventlog.seals import sealed
 from eventlog.segment import first_of, segment_name
 from eventlog.survey import Survey, chosen, survey
 from eventlog.tombstones import lost, tombstone

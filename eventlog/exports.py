@@ -38,14 +38,13 @@ from eventlog.line import (
     marks,
     prev_of,
     read_header,
-    read_seal,
     references,
     resolve,
-    seal,
     seal_up,
     verifies,
 )
 from eventlog.numbering import MAX_NAME
+from eventlog.seals import read_seal, seal
 from eventlog.values import check, long_strings
 
 _BLOB = b'{"blob":'

@@ -7,51 +7,46 @@ nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import msgspec
 
 from eventlog.blobs import read_blob
 from eventlog.disk import Disk, read_at
 from eventlog.errors import ChatfoldError, CorruptLog, NoSuchChat
-from eventlog.events import Head
-from eventlog.line import ENTRY, MAX_LINE, SEAL, link_of, read_header, resolve, seq_of, verifies
+from eventlog.line import (
+    ENTRY,
+    SEAL,
+    link_of,
+    read_header,
+    resolve,
+    seq_of,
+    verifies,
+)
 from eventlog.offsets import STRIDE, Offsets
 from eventlog.recovery import durable_in
+from eventlog.seals import Sealed, read_sealed
 from eventlog.segment import (
     PAGE,
     Page,
+    Place,
     Position,
     Stop,
     committed,
     first_of,
     is_after,
+    line_after,
     line_before,
     line_near,
     lines_back,
     read_page,
     segment_name,
 )
+from eventlog.stretches import Stretch
 from eventlog.witness import Witness, read_witness
 
 BIG_PAGE = 1 << 18
 _FINAL = 1 << 62  # later than any seq
-
-
-class Place(msgspec.Struct, frozen=True, gc=False):
-    """A place in a segment; as the log's tail: in the last one, after the last whole batch."""
-
-    first: int
-    at: Position
-    inode: int
-    sealed: bool = False
-
-    @property
-    def head(self) -> Head:
-        assert self.at.link is not None
-        return Head(self.at.seq, self.at.link.decode())
 
 
 class Folder:
@@ -203,16 +198,24 @@ class Folder:
 
     def pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[list[bytes]]:
         """The lines ``first`` … ``last`` as they were written, in order. The first page is small."""
+        for page in self.stretches(first, last, size):
+            yield page.lines() if isinstance(page, Stretch) else page
+
+    def stretches(self, first: int, last: int | None, size: int) -> Iterator[list[bytes] | Stretch]:
+        """Verified lines; not cut up where a full segment is read from its start."""
         end = self.tail().at.seq
         last = end if last is None else min(last, end)
         while first <= last:
             place = self._seek(first)
+            sealed: Sealed | None = None
             while place.at.seq < last:
-                page = self._page(place, size)
+                if place.at.seq < place.first:  # a segment starts
+                    sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
+                page = self._page(place, size, sealed)
                 if page is None:
                     break  # the segment was swapped under us: look for the place again
                 size = BIG_PAGE
-                lines = page.lines[max(0, first - place.at.seq - 1) : last - place.at.seq]
+                lines = page.stretch or page.lines[max(0, first - place.at.seq - 1) : last - place.at.seq]
                 first = max(first, page.at.seq + 1)
                 if lines:
                     yield lines
@@ -220,12 +223,20 @@ class Folder:
                 if page.stop is not Stop.MORE and page.at.seq < last:
                     place = self._next_segment(place)
 
-    def _page(self, place: Place, size: int) -> Page | None:
+    def _sealed(self, place: Place, last: int) -> Sealed | None:
+        """The segment that starts here, if it is verified at once."""
+        with self.opened(place.first) as fd:
+            is_it = self.disk.fstat(fd).st_ino == place.inode
+            return read_sealed(self.disk, fd, place.at, last) if is_it else None
+
+    def _page(self, place: Place, size: int, sealed: Sealed | None = None) -> Page | None:
         with self.opened(place.first) as fd:
             inode = self.disk.fstat(fd).st_ino
             if inode != place.inode:
                 return None
             at = place.at
+            if sealed is not None:
+                return sealed.page(at, 4 * BIG_PAGE)  # it is in memory: what costs is each page
             page = read_page(self.disk, fd, at, size)
             self.offsets.note(place.first, inode, at.seq + 1, at.offset, page.lines)
             if page.stop is Stop.BAD and not page.lines:
@@ -262,7 +273,7 @@ class Folder:
                     raise CorruptLog("the segment ends too early", seq=last)
                 link = start.link
         if last > 0:
-            self._segment_of(last)  # raises: it is in no segment
+            self.segment_of(last)  # raises: it is in no segment
 
     def _back_from(self, first: int) -> Iterator[int]:
         """The segments from this one back; the others are listed only if they are asked for."""
@@ -284,11 +295,10 @@ class Folder:
 
     def line(self, seq: int) -> bytes:
         """One line as it was written. Only this one is verified, not those it is found by."""
-        first = self._segment_of(seq)
+        first = self.segment_of(seq)
         with self.opened(first) as fd:
-            near = self._near(first, fd, seq)
-            line = self._skip(fd, near[1], seq - near[0])
-        if verifies(line) and line.startswith(b'{"seq":%d,' % seq):
+            line = self.line_in(first, fd, seq)
+        if line:
             return line
         # No index, a wrong one, or damage somewhere: find it by verifying every line on the way.
         self.offsets.drop(first)
@@ -296,20 +306,11 @@ class Folder:
             return page[0]
         raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
-    def _skip(self, fd: int, offset: int, count: int) -> bytes:
-        """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none."""
-        size = PAGE // 4
-        while True:
-            data = read_at(self.disk, fd, offset, size)
-            start = 0
-            for _ in range(count):
-                start = data.find(b"\n", start) + 1 or len(data)
-            end = data.find(b"\n", start)
-            if end >= 0:
-                return data[start:end]
-            if len(data) < size or size > MAX_LINE * (count + 1):
-                return b""
-            size *= 4
+    def line_in(self, first: int, fd: int, seq: int) -> bytes:
+        """One line of the segment that is open here; nothing if it is not found, or does not verify."""
+        near = self._near(first, fd, seq)
+        line = line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
+        return line if verifies(line) and line.startswith(b'{"seq":%d,' % seq) else b""
 
     def link(self, seq: int) -> str | None:
         """Of the line; None if there is no such line."""
@@ -318,10 +319,10 @@ class Folder:
     def blob(self, digest: str) -> bytes:
         return read_blob(self.disk, self.path, digest)
 
-    def whole(self, line: bytes) -> bytes:
-        """The line with everything it keeps elsewhere put back."""
+    def whole(self, line: bytes, line_of: Callable[[int], bytes] | None = None) -> bytes:
+        """The line with everything it keeps elsewhere put back. ``line_of``: if not ``line``."""
         try:
-            return resolve(line, self.line, self.blob)
+            return resolve(line, line_of or self.line, self.blob)
         except ChatfoldError as error:
             now = self.line(seq_of(line))
             if now != line:
@@ -347,7 +348,7 @@ class Folder:
             else:
                 return place.first, at.offset
 
-    def _segment_of(self, seq: int) -> int:
+    def segment_of(self, seq: int) -> int:
         """The first seq of the segment that line is in."""
         first = (self._tail or self.tail()).first
         if seq >= first:
@@ -361,7 +362,7 @@ class Folder:
 
     def _seek(self, seq: int) -> Place:
         """A place at or before the line; near it, if the segment's index is known."""
-        first = self._segment_of(seq)
+        first = self.segment_of(seq)
         with self.opened(first) as fd:
             start, inode = self.start(first, fd), self.disk.fstat(fd).st_ino
             near = self._near(first, fd, seq)
@@ -369,18 +370,18 @@ class Folder:
                 return Place(first, start, inode)
             if not read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
                 self.offsets.drop(first)  # it led to another line than it says
-                near = line_near(self.disk, fd, start.offset, first, seq)
+                near = *line_near(self.disk, fd, start.offset, first, seq), 0
             return Place(first, Position(near[0] - 1, None, near[1]), inode)
 
-    def _near(self, first: int, fd: int, seq: int) -> tuple[int, int]:
-        """(seq, byte) of a line at or a little before ``seq``: by the index or, in the open segment, without one."""
+    def _near(self, first: int, fd: int, seq: int) -> tuple[int, int, int]:
+        """What ``offsets.nearest`` says of a line a little before ``seq``, also of the open segment, which has no index."""
         inode = self.disk.fstat(fd).st_ino
         near = self.offsets.nearest(first, inode, seq)
         if near is None and self._tail is not None and first != self._tail.first:
             self.index(first)
             near = self.offsets.nearest(first, inode, seq)
         if near is None or seq - near[0] >= STRIDE:
-            near = line_near(self.disk, fd, self.start(first, fd).offset, first, seq)
+            near = *line_near(self.disk, fd, self.start(first, fd).offset, first, seq), 0
         return near
 
     def index(self, first: int) -> None:
@@ -389,9 +390,11 @@ class Folder:
         self.offsets.drop(first)
         with self.opened(first) as fd:
             at, inode = self.start(first, fd), self.disk.fstat(fd).st_ino
+            sealed = read_sealed(self.disk, fd, at, _FINAL)
             while stop is Stop.MORE:
-                page = read_page(self.disk, fd, at, BIG_PAGE)
-                self.offsets.note(first, inode, at.seq + 1, at.offset, page.lines)
+                page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
+                lines = page.stretch.lines() if page.stretch else page.lines
+                self.offsets.note(first, inode, at.seq + 1, at.offset, lines)
                 at, stop = page.at, page.stop
         if stop is not Stop.BAD:
             self.offsets.keep(first)

@@ -23,6 +23,7 @@ ENTRY, HEADER, SEAL = b'{"seq":', b'{"chatfold":', b'{"seal":'
 
 _SUM = 26  # ,"sum":"<16 hex>"}
 _PREV = slice(-_SUM - 17, -_SUM - 1)
+_WAS = slice(-2 * _SUM - 25, -2 * _SUM - 17)
 _MAX_EVENT = MAX_LINE - (1 << 14)  # leaves room for the rest of the line, a run and an id included
 ESCAPE = ord(ESC)
 """A line without this byte holds all that it says."""
@@ -96,6 +97,11 @@ def marks(line: bytes) -> Marks:
         raise CorruptLog("a line without prev and sum")
     index, size, synced, was = found.groups()
     return Marks(int(index or 1), int(size or 1), int(synced) if synced else None, was)
+
+
+def is_tombstone(line: bytes) -> bool:
+    """Has it a ``was``, the last of the marks? All from there on has one width, and an event ends in a brace."""
+    return line[_WAS] == b',"was":"'
 
 
 def link_of(line: bytes) -> bytes:
@@ -290,7 +296,7 @@ def reference(seq: int, line: bytes, text: str) -> tuple[bytes, bytes] | None:
     """
     literal = _encode(text)
     at = line.find(literal)
-    if at < 0 or marks(line).was:  # a tombstone keeps names; but nobody may refer to what was erased
+    if at < 0 or is_tombstone(line):  # a tombstone keeps names; but nobody may refer to what was erased
         return None
     return literal, b'"%b"' % f"{ESC}ref:{seq}:{at}:{len(literal)}".encode()
 
@@ -333,7 +339,7 @@ def resolve(
 def _quoted(line: bytes, at: int, size: int) -> bytes:
     """The JSON string at these bytes. A tombstone has other bytes than the line that was referred to."""
     literal = line[at : at + size]
-    if len(literal) != size or literal[:1] != b'"' or literal[-1:] != b'"' or marks(line).was:
+    if len(literal) != size or literal[:1] != b'"' or literal[-1:] != b'"' or is_tombstone(line):
         raise CorruptLog("the text that an entry refers to is not there any more", seq=seq_of(line))
     return literal
 
@@ -344,7 +350,7 @@ def references(line: bytes) -> tuple[set[int], set[str]]:
     return {int(f[1]) for f in found if f[0]}, {f[5].decode() for f in found if f[4]}
 
 
-# --- header and seal -------------------------------------------------------------------------------------
+# --- header ----------------------------------------------------------------------------------------------
 
 
 def header(head: Head) -> bytes:
@@ -363,26 +369,3 @@ def read_header(line: bytes) -> Head:
     if fields.get("reader", FORMAT + 1) > FORMAT:
         raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
     return Head(fields["first"] - 1, fields["prev"])
-
-
-def seal(count: int, size: int, digest: str, prev: bytes) -> bytes:
-    """The last line of a full segment: its entries, its bytes before this line, and their sha256."""
-    return seal_up(
-        b'{"seal":{"count":%d,"bytes":%d,"sha256":"%b"},"prev":"%b"' % (count, size, digest.encode(), prev)
-    )
-
-
-def sealed(lines: list[bytes]) -> bytes:
-    """The bytes of a full segment: its header and its entries, then their seal."""
-    data = b"\n".join([*lines, b""])
-    return data + seal(len(lines) - 1, len(data), sha256(data).hexdigest(), link_of(lines[-1])) + b"\n"
-
-
-class Seal(msgspec.Struct, frozen=True):
-    count: int
-    bytes: int
-    sha256: str
-
-
-def read_seal(line: bytes) -> Seal:
-    return msgspec.convert(_decode_any(line)["seal"], Seal)

@@ -5,10 +5,11 @@ from typing import Self
 
 from eventlog.errors import ChatDeleted, InvalidEvent
 from eventlog.events import Entry, Event, Forked, Head, Redacted
-from eventlog.line import Draft, decode, decode_all, draft
+from eventlog.line import Draft, decode, draft
 from eventlog.numbering import Append
 from eventlog.search import Hit
 from eventlog.storage import Durability, Storage
+from eventlog.stretches import decode_lines
 
 
 class Log:
@@ -49,7 +50,7 @@ class Log:
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:
         """What ``read`` reads, many entries at a time."""
         async for page in self.storage.read(chat, first, last):
-            yield list(decode_all(page, bytes))
+            yield decode_lines(page)
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries ``first`` … ``last``, or to the end as it is when the reading starts."""

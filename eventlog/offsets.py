@@ -1,4 +1,4 @@
-"""Where lines start, every sixteenth of them: reading by seq costs a seek, not a scan.
+"""Where lines start, every eighth of them: reading by seq costs a seek, not a scan.
 
 Noted while a segment is read or written; for a full segment kept in ``cache/<first>.offsets``. A cache: an
 index that is missing, damaged, or leads to another line than it says is dropped and made again.
@@ -14,7 +14,7 @@ from eventlog.disk import Disk, publish, read_file
 from eventlog.line import seal_up, verifies
 
 CACHE = "cache"
-STRIDE = 16
+STRIDE = 8
 
 
 class Anchors(msgspec.Struct):
@@ -62,15 +62,20 @@ class Offsets:
             begin, end = end, end + STRIDE
         anchors.end = start + len(lines) - begin + sum(map(len, lines[begin:]))
 
-    def nearest(self, first: int, inode: int, seq: int) -> tuple[int, int] | None:
-        """(seq, start) of the last line known at or before ``seq``."""
+    def nearest(self, first: int, inode: int, seq: int) -> tuple[int, int, int] | None:
+        """(seq, start) of the last line known at or before ``seq``, and the start of the next one; 0 if it has none."""
         anchors = self._anchors.get(first) or self._load(first, inode)
         if anchors is None or anchors.inode != inode:
             return None
-        index = bisect_right(anchors.seqs, seq) - 1
+        seqs, index = anchors.seqs, (seq - first) // STRIDE
+        if not (
+            index < len(seqs) and seqs[index] == first + index * STRIDE
+        ):  # not noted from the start, or wrong
+            index = bisect_right(seqs, seq) - 1
         if index < 0 or anchors.starts[index] < 0:
             return None
-        return anchors.seqs[index], anchors.starts[index]
+        following = anchors.starts[index + 1] if index + 1 < len(anchors.starts) else 0
+        return seqs[index], anchors.starts[index], following
 
     def keep(self, first: int) -> None:
         """The segment is full: keeps its index. One of which a part was never seen is made when it is read."""

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from eventlog.disk import read_at, write_all
 from eventlog.layout import set_aside
 from eventlog.line import ENTRY, SEAL, marks, verifies
-from eventlog.segment import segment_name
+from eventlog.segment import Place, segment_name
 
 if TYPE_CHECKING:
-    from eventlog.folder import Folder, Place
+    from eventlog.folder import Folder
 
 _log = logging.getLogger("chatfold")
 
@@ -56,7 +56,7 @@ def valid_lines(data: bytes) -> Iterator[bytes]:
                 break
 
 
-def cut_torn(folder: "Folder", fd: int, tail: "Place") -> "Place":
+def cut_torn(folder: "Folder", fd: int, tail: Place) -> Place:
     """Whatever follows the last whole batch was never acknowledged: sets it aside and cuts it off.
 
     Where the log ends then. The caller holds the lock, so that what is torn here stays torn.

@@ -17,10 +17,11 @@ from eventlog.disk import Disk, publish, read_file
 from eventlog.errors import NoSuchChat, NoSuchPoint
 from eventlog.folder import Folder
 from eventlog.layout import ASIDE, NOTE, chat_path, drop_listing
-from eventlog.line import SEAL, references, sealed
+from eventlog.line import SEAL, references
 from eventlog.lock import locked
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.offsets import CACHE
+from eventlog.seals import sealed
 from eventlog.tombstones import View, erasure, tombstone
 from eventlog.values import escape_text, unescape
 

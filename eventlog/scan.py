@@ -1,6 +1,8 @@
 """Reading a chat without an event loop, a lock or a store around it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 from eventlog.disk import Disk
@@ -10,7 +12,9 @@ from eventlog.folder import BIG_PAGE, Folder
 from eventlog.layout import read_key
 from eventlog.line import decode_all
 from eventlog.names import chat_key
+from eventlog.quotes import Quotes
 from eventlog.segment import first_of
+from eventlog.stretches import Stretch, decode_stretch
 
 
 def open_folder(path: Path | str, disk: Disk | None = None) -> Folder:
@@ -24,7 +28,13 @@ def open_folder(path: Path | str, disk: Disk | None = None) -> Folder:
 
 def scan(path: Path | str, first: int = 1, last: int | None = None) -> Iterator[Entry]:
     """Every entry of a chat's folder, or of one segment file in it, verified and in order."""
-    path = Path(path)
+    return chain.from_iterable(
+        _scan(Path(path), first, last)
+    )  # a generator would cost a little with each entry
+
+
+def _scan(path: Path, first: int, last: int | None) -> Iterator[Iterable[Entry]]:
+    """Nothing is read, or found missing, before the first entry is asked for."""
     segment = first_of(path.name)
     if segment is None:
         folder = open_folder(path)
@@ -33,5 +43,14 @@ def scan(path: Path | str, first: int = 1, last: int | None = None) -> Iterator[
         following = [start for start in folder.segments() if start > segment]
         first = max(first, segment)
         last = min([last or 1 << 62, *(start - 1 for start in following)])
-    for page in folder.pages(first, last, BIG_PAGE):
-        yield from decode_all(page, folder.whole)
+    yield from entries(folder, first, last)
+
+
+def entries(folder: Folder, first: int = 1, last: int | None = None) -> Iterator[Iterable[Entry]]:
+    """The entries ``first`` … ``last``, some at a time."""
+    with closing(Quotes(folder)) as quotes:
+        for page in folder.stretches(first, last, BIG_PAGE):
+            if isinstance(page, Stretch):
+                yield from decode_stretch(page, quotes.whole)
+            else:
+                yield decode_all(page, quotes.whole)

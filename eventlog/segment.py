@@ -12,7 +12,9 @@ import msgspec
 
 from eventlog.disk import Disk, read_at
 from eventlog.errors import CorruptLog
+from eventlog.events import Head
 from eventlog.line import ENTRY, MAX_LINE, SEAL, accepted, follows, link_of, marks, verifies
+from eventlog.stretches import Stretch
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
@@ -41,6 +43,20 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     offset: int
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A place in a segment; as the log's tail: in the last one, after the last whole batch."""
+
+    first: int
+    at: Position
+    inode: int
+    sealed: bool = False
+
+    @property
+    def head(self) -> Head:
+        assert self.at.link is not None
+        return Head(self.at.seq, self.at.link.decode())
+
+
 class Stop(Enum):
     MORE = "there may be more"
     END = "the file ends here, or in the middle of a line"
@@ -52,6 +68,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     lines: list[bytes]
     at: Position  # after the last of the lines
     stop: Stop
+    stretch: Stretch | None = None  # the lines, if nobody has cut them up yet; then ``lines`` is empty
 
 
 def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> Page:
@@ -106,6 +123,25 @@ def line_before(disk: Disk, fd: int, end: int) -> bytes:
         if size == end or size > MAX_LINE:
             return b""
         size *= 8
+
+
+def line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> bytes:
+    """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none.
+
+    ``size``: the bytes that are read at first, if that makes sense.
+    """
+    size = min(size, PAGE) if size > 0 else PAGE // 8
+    while True:
+        data = read_at(disk, fd, offset, size)
+        start = 0
+        for _ in range(count):
+            start = data.find(b"\n", start) + 1 or len(data)
+        end = data.find(b"\n", start)
+        if end >= 0:
+            return data[start:end]
+        if len(data) < size or size > MAX_LINE * (count + 1):
+            return b""
+        size *= 4
 
 
 def is_after(disk: Disk, fd: int, at: Position) -> bool:

@@ -6,11 +6,13 @@ Reading stops at the first bad byte; this goes on, for ``check``, ``repair`` and
 from hashlib import sha256
 
 import msgspec
+from xxhash import xxh3_128_hexdigest
 
 from eventlog.errors import ChatfoldError
 from eventlog.events import Head
-from eventlog.line import ENTRY, SEAL, follows, link_of, prev_of, read_header, read_seal, seq_of, verifies
+from eventlog.line import ENTRY, SEAL, follows, link_of, prev_of, read_header, seq_of, verifies
 from eventlog.recovery import valid_lines
+from eventlog.seals import read_seal
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -53,7 +55,9 @@ def survey(data: bytes, first: int) -> Survey:
         elif line.startswith(SEAL):
             found.sealed = True
             seal = read_seal(line)
-            if (seal.bytes, seal.sha256) != (offset, sha256(data[:offset]).hexdigest()):
+            before_it = data[:offset]
+            sums = sha256(before_it).hexdigest(), xxh3_128_hexdigest(before_it) if seal.xxh3 else None
+            if (seal.bytes, seal.sha256, seal.xxh3) != (offset, *sums):
                 found.flaws.append(
                     Flaw(offset, seq, "the bytes before the seal are not those that were sealed")
                 )

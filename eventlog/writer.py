@@ -23,7 +23,7 @@ from eventlog.clock import Clock
 from eventlog.disk import Disk, publish, write_all
 from eventlog.errors import ChatDeleted, ChatfoldError, DiskFull, DurabilityUnknown, NoSuchChat, ReadOnly
 from eventlog.events import Entry, Head
-from eventlog.folder import Folder, Place
+from eventlog.folder import Folder
 from eventlog.history import FolderHistory
 from eventlog.layout import add_segment, move_in, new_folder, sweep_chat
 from eventlog.line import header
@@ -31,7 +31,7 @@ from eventlog.lock import Busy, Gone, Lock, Missing
 from eventlog.numbering import Append, number
 from eventlog.recovery import cut_torn
 from eventlog.sealing import Sealer
-from eventlog.segment import SEGMENT_BYTES, Position
+from eventlog.segment import SEGMENT_BYTES, Place, Position
 from eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"

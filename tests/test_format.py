@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xxhash import xxh3_64_hexdigest
+from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
 import eventlog
 from eventlog import (
@@ -109,6 +109,7 @@ def read(files: dict[str, bytes]) -> list[dict[str, Any]]:
             assert json.loads(line)["prev"] == link.decode()
             if line.startswith(b'{"seal":'):
                 seal = json.loads(line)["seal"]
+                assert seal.pop("xxh3", None) in (None, xxh3_128_hexdigest(data[:offset]))
                 assert seal == {
                     "count": len(rest) - 1,
                     "bytes": offset,

@@ -24,7 +24,8 @@ from eventlog import (
     Storage,
     Text,
 )
-from eventlog.line import header, link_of, seal, seal_up
+from eventlog.line import header, link_of, seal_up
+from eventlog.seals import seal
 
 START = b"0" * 16
 LARGE = MessageAdded("user", (Text(LARGE_TEXT), File("image/png", b"\0\xff" * 600_000)))

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from eventlog import FileStorage, Log, Noted, Problem, check, repair, scan
-from eventlog.line import link_of, seal
+from eventlog.line import link_of
+from eventlog.seals import seal
 from eventlog.tombstones import tombstone
 
 

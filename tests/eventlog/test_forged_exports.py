@@ -42,7 +42,8 @@ from eventlog import (
     check,
 )
 from eventlog.exports import _MOST, Unpacking
-from eventlog.line import MAX_LINE, header, link_of, seal, seal_up
+from eventlog.line import MAX_LINE, header, link_of, seal_up
+from eventlog.seals import seal
 from projections import STANDARD, fold, start
 
 KINDS = ("files", "memory")

@@ -195,13 +195,13 @@ def test_a_damaged_index_is_made_again(chat: Path, damage: bytes) -> None:
     assert all(verifies(index.read_bytes()) for index in indexes(chat))
 
 
-async def test_an_index_has_an_anchor_for_every_sixteenth_line(tmp_path: Path) -> None:
+async def test_an_index_has_an_anchor_for_every_eighth_line(tmp_path: Path) -> None:
     async with Log(FileStorage(tmp_path, segment_bytes=20_000)) as log:
         for number in range(300):
             await log.append("chat", Noted("n", number), durability="off")
     index = indexes(tmp_path / "chats" / "chat")[0]
     first, second = json.loads(index.read_bytes())["seqs"][:2]
-    assert second - first == 16
+    assert second - first == 8
 
 
 def test_an_index_cut_or_flipped_anywhere_changes_no_answer(chat: Path) -> None:

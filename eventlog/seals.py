@@ -1,0 +1,134 @@
+"""The seal of a full segment: its entries, its bytes, their sums.
+
+``sha256`` is for whoever keeps or compares files. ``xxh3`` is for readers, who verify a full segment with it at once
+instead of line by line. So it stands only where every line was verified, in the very bytes that were summed: a seal
+that vouched for what somebody else's memory or disk had changed before would hide the damage.
+"""
+
+from hashlib import sha256
+
+import msgspec
+from xxhash import xxh3_128, xxh3_128_hexdigest
+
+from eventlog.disk import Disk, read_at
+from eventlog.line import (
+    SEAL,
+    accepted,
+    decode_loosely,
+    link_of,
+    prev_of,
+    seal_up,
+    seq_of,
+    verifies,
+)
+from eventlog.segment import SEGMENT_BYTES, Page, Position, Stop, line_before
+from eventlog.stretches import Stretch
+
+_MOST = 8 * SEGMENT_BYTES  # bytes of a segment that is read at once
+
+
+class Seal(msgspec.Struct, frozen=True):
+    count: int
+    bytes: int
+    sha256: str
+    xxh3: str | None = None
+
+
+def seal(count: int, size: int, digest: str, prev: bytes, xxh3: str | None = None) -> bytes:
+    """The last line of a full segment: its entries, its bytes before this line, and their sums."""
+    fast = b',"xxh3":"%b"' % xxh3.encode() if xxh3 else b""
+    return seal_up(
+        b'{"seal":{"count":%d,"bytes":%d,"sha256":"%b"%b},"prev":"%b"'
+        % (count, size, digest.encode(), fast, prev)
+    )
+
+
+def read_seal(line: bytes) -> Seal:
+    return msgspec.convert(decode_loosely(line)["seal"], Seal)
+
+
+class Tally:
+    """Of the bytes of a segment, from the first on, as they come."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._sha256 = sha256()
+        self._xxh3 = xxh3_128()
+        self._link: bytes | None = None  # None before the header
+        self._rest = b""  # of a line that goes on
+        self._verified = True
+
+    def add(self, data: bytes) -> None:
+        self.bytes += len(data)
+        self._sha256.update(data)
+        self._xxh3.update(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if lines and self._verified:
+            self._verify(lines)
+
+    def _verify(self, lines: list[bytes]) -> None:
+        if self._link is None:
+            self._link = prev_of(lines[0])
+            self._verified = verifies(lines.pop(0))
+        self._verified = self._verified and accepted(lines, self._link) == len(lines)
+        if lines and self._verified:
+            self._link = link_of(lines[-1])
+
+    def seal(self, count: int, prev: bytes) -> bytes:
+        vouched = self._verified and not self._rest and self._link == prev
+        xxh3 = self._xxh3.hexdigest() if vouched else None
+        return seal(count, self.bytes, self._sha256.hexdigest(), prev, xxh3)
+
+
+def sealed(lines: list[bytes]) -> bytes:
+    """The bytes of a full segment: its header and its entries, then their seal."""
+    data = b"\n".join([*lines, b""])
+    tally = Tally()
+    tally.add(data)
+    return data + tally.seal(len(lines) - 1, link_of(lines[-1])) + b"\n"
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+class Sealed(msgspec.Struct, frozen=True, gc=False):
+    """A full segment, without its seal, as it was when it was sealed."""
+
+    data: bytes
+    at: Position  # after its last entry
+
+    def page(self, at: Position, size: int) -> Page:
+        """What ``read_page`` reads there, but not cut into lines."""
+        end = self.data.rfind(b"\n", at.offset, at.offset + size) + 1 or self.data.index(b"\n", at.offset) + 1
+        stretch = Stretch(self.data, at.offset, end)
+        if end == len(self.data):
+            return Page([], self.at, Stop.SEALED, stretch)
+        following = self.data[end : self.data.index(b",", end) + 1]
+        return Page([], Position(seq_of(following) - 1, None, end), Stop.MORE, stretch)
+
+
+def read_sealed(disk: Disk, fd: int, start: Position, last: int) -> Sealed | None:
+    """The segment whose header ends at ``start``.
+
+    None if an entry comes after ``last``, if nobody vouches for the segment, or if its bytes are not those that were
+    sealed: reading it line by line then tells where the damage is.
+    """
+    end = disk.fstat(fd).st_size
+    line = line_before(disk, fd, end) if end <= _MOST else b""
+    found = _vouching(line)
+    if found is None or found.bytes != end - len(line) - 1 or start.seq + found.count > last:
+        return None
+    data = read_at(disk, fd, 0, found.bytes)
+    if xxh3_128_hexdigest(data) != found.xxh3:
+        return None
+    return Sealed(data, Position(start.seq + found.count, prev_of(line), found.bytes))
+
+
+def _vouching(line: bytes) -> Seal | None:
+    if not line.startswith(SEAL) or not verifies(line):
+        return None
+    try:
+        found = read_seal(line)
+    except msgspec.DecodeError:
+        return None
+    return found if found.xxh3 else None
