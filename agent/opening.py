@@ -7,8 +7,8 @@ every border between segments, so that any seq is at most a segment away, and th
 """
 
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
@@ -38,26 +38,13 @@ async def open_view(
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
         raise NoSuchPoint(f"there is no entry {last}, the chat ends at {head.seq}", chat=chat, seq=head.seq)
-    async for base in _bases(log, chat, last if at is not None else None, projections):
-        if base.seq > last:
-            continue
-        try:
-            return await _forward(log, chat, base, last, head)
-        except OutOfOrder:
-            if not base.seq:
-                raise
-    raise AssertionError("a chat can always be folded from its beginning")
-
-
-async def _bases(
-    log: Log, chat: str, last: int | None, projections: Sequence[Projection[Any]]
-) -> AsyncIterator[View]:
-    """Where to fold from: the snapshots, newest first, then the beginning."""
-    async for head, data in log.storage.kept(chat, last):
-        view = load(data, head, projections)
-        if view is not None and view.seq:
-            yield view
-    yield start(projections)
+    async with aclosing(log.storage.kept(chat, at)) as kept:
+        async for of, data in kept:
+            base = load(data, of, projections) if 0 < of.seq <= last else None
+            with suppress(OutOfOrder):
+                if base is not None:
+                    return await _forward(log, chat, base, last, head)
+    return await _forward(log, chat, start(projections), last, head)
 
 
 async def _forward(log: Log, chat: str, base: View, last: int, head: Head) -> Opened:

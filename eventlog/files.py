@@ -7,7 +7,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Self
@@ -133,12 +133,11 @@ class FileStorage:
         async for page in self._pages(folder, folder.pages(max(1, first), last)):
             yield page
 
-    async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[list[bytes]]:
+    def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
         folder = self._reader(chat)
-        async for page in self._pages(folder, folder.pages_back(last)):
-            yield page
+        return self._pages(folder, folder.pages_back(last))
 
-    async def _pages(self, folder: Folder, pages: Iterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
+    async def _pages(self, folder: Folder, pages: Iterator[list[bytes]]) -> AsyncGenerator[list[bytes]]:
         """The first pages, small ones, are read right here: a thread would take longer than the disk."""
         try:
             page = _next(folder, pages)
@@ -267,7 +266,7 @@ class FileStorage:
     def _keep(self, folder: Folder, head: Head, data: bytes) -> None:
         keep_snapshot(self._disk, folder.path, head, data, border=folder.is_border(head.seq))
 
-    async def kept(self, chat: str, last: int | None = None) -> AsyncIterator[tuple[Head, bytes]]:
+    async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         for found in snapshots(self._disk, self._reader(chat).path, last):
             yield found
 

@@ -1,7 +1,7 @@
 """MemoryStorage: the reference that every other storage is held to, and the one for tests and scratch work."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -121,7 +121,7 @@ class MemoryStorage:
         for index in range(0, len(lines), _PAGE):
             yield [found.whole(line) for line in lines[index : index + _PAGE]]
 
-    async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[list[bytes]]:
+    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
         found = self._chats.get(chat) or _Chat()
         lines = found.lines[:last]
         for end in range(len(lines), 0, -_PAGE):
@@ -250,7 +250,7 @@ class MemoryStorage:
         if found is not None:
             found.kept["newest" if head.seq % _BORDER else head.seq] = (head, data)
 
-    async def kept(self, chat: str, last: int | None = None) -> AsyncIterator[tuple[Head, bytes]]:
+    async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         found = self._chats.get(chat) or _Chat()
         for head, data in sorted(found.kept.values(), key=lambda kept: kept[0].seq, reverse=True):
             if last is None or head.seq <= last:

@@ -18,6 +18,7 @@ SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
 _SUM = 19  # bytes of a line from its sum on, the newline included
 _PROBE, _OVERLAP = 1 << 11, 32
+_SEGMENT = re.compile(r"([0-9]{16})\.jsonl").fullmatch
 _STARTS = re.compile(rb'\n\{"seq":(\d+),')
 
 
@@ -27,10 +28,8 @@ def segment_name(first: int) -> str:
 
 def first_of(name: str) -> int | None:
     """The first seq of a segment of this name; None for any other file."""
-    digits = name.removesuffix(".jsonl")
-    if len(digits) != 16 or len(name) != 22 or not (digits.isascii() and digits.isdecimal()):
-        return None
-    return int(digits) or None
+    found = _SEGMENT(name)
+    return int(found[1]) or None if found else None
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
@@ -154,9 +153,10 @@ def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes
             continue
         lines = data[cut:].split(b"\n")
         lines.pop()
-        for line in reversed(lines):
-            if not verifies(line) or (newer is not None and not follows(newer, line[-18:-2], line)):
-                raise CorruptLog("a line does not verify, or is not where it should be", offset=end)
-            newer = line
-        if lines:
-            yield lines
+        if not lines:
+            continue
+        joins = newer is None or follows(newer, lines[-1][-18:-2], lines[-1])
+        if not joins or accepted(lines, None) < len(lines):
+            raise CorruptLog("a line does not verify, or is not where it should be", offset=end)
+        newer = lines[0]
+        yield lines

@@ -33,6 +33,9 @@ class _Title(msgspec.Struct):
     xxh3: str
 
 
+_decode = msgspec.json.Decoder(_Title).decode
+
+
 def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, *, border: bool) -> None:
     """``border``: the head is the end of a full segment, and the snapshot stays."""
     keep_file(disk, folder, f"{head.seq:016d}.snapshot" if border else _NEWEST, head, data)
@@ -94,7 +97,7 @@ def kept_file(disk: Disk, folder: Path, name: str) -> tuple[Head, bytes] | None:
         fd = disk.open_read(folder / CACHE / name)
         try:
             line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
-            title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
+            title = _decode(line) if verifies(line) else None
             # Read apart from its title, so that it is not copied again: it may be large.
             data = read_at(disk, fd, len(line) + 1, title.bytes) if title else b""
         finally:

@@ -72,9 +72,7 @@ def test_rows_come_back_from_a_snapshot_as_they_were_and_go_on(contents: list[by
 
 
 @given(row_lists(), st.data())
-def test_rows_are_equal_if_and_only_if_their_contents_are(
-    contents: list[bytes], data: st.DataObject
-) -> None:
+def test_rows_are_equal_if_and_only_if_their_contents_are(contents: list[bytes], data: st.DataObject) -> None:
     other = list(contents)
     differs: bool = data.draw(st.booleans(), label="differs")
     if other and differs:
