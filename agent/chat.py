@@ -342,8 +342,11 @@ class Chat(Moment):
 
     async def fork(self, key: str, at: Point | None = None) -> "Chat":
         """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
-        await self.log.fork(self.key, key, None if at is None else await self.seq_of(at))
-        opened = await open_view(self.log, key, projections=self.view.projections)
+        first = await self.log.fork(self.key, key, None if at is None else await self.seq_of(at))
+        if (first.seq - 1, first.prev) == (self.seq, self.view.head.sum):  # it goes on from what we know
+            opened = Opened(self.view.then(first), [*self._opened.recent, first])
+        else:
+            opened = await open_view(self.log, key, projections=self.view.projections)
         return Chat(self.log, key, opened, self._later)
 
     async def seq_of(self, point: Point) -> int:

@@ -264,7 +264,9 @@ class FileStorage:
             await asyncio.to_thread(self._keep, folder, head, data)
 
     def _keep(self, folder: Folder, head: Head, data: bytes) -> None:
-        keep_snapshot(self._disk, folder.path, head, data, border=folder.is_border(head.seq))
+        with folder.lock, suppress(NoSuchChat):
+            end = folder.tail().at.seq
+            keep_snapshot(self._disk, folder.path, head, data, end, border=folder.is_border(head.seq))
 
     async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         for found in snapshots(self._disk, self._reader(chat).path, last):

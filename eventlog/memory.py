@@ -21,6 +21,7 @@ from eventlog.tombstones import View, erasure, tombstone
 
 _PAGE = 64
 _BORDER = 4096
+_NEAR = 256
 
 
 class _Chat:
@@ -248,11 +249,16 @@ class MemoryStorage:
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
         found = self._chats.get(chat)
         if found is not None:
-            found.kept["newest" if head.seq % _BORDER else head.seq] = (head, data)
+            apart = all(abs(seq - head.seq) >= _NEAR for seq in (0, *found.kept) if isinstance(seq, int))
+            if apart or head.seq % _BORDER == 0:
+                found.kept[head.seq] = (head, data)
+            if len(found.lines) - head.seq < _NEAR:
+                found.kept["newest"] = (head, data)
 
     async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         found = self._chats.get(chat) or _Chat()
-        for head, data in sorted(found.kept.values(), key=lambda kept: kept[0].seq, reverse=True):
+        once = {kept[0].seq: kept for kept in found.kept.values()}
+        for _, (head, data) in sorted(once.items(), reverse=True):
             if last is None or head.seq <= last:
                 yield head, data
 

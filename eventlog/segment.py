@@ -151,6 +151,7 @@ def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes
         if not cut and end > start:
             rest, size = data, min(size * 4, 1 << 22)
             continue
+        size = min(size * 2, 1 << 20)  # whoever wants more than that often wants much more
         lines = data[cut:].split(b"\n")
         lines.pop()
         if not lines:
