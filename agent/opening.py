@@ -21,6 +21,7 @@ from projections.spans import Spans, minus
 KEEP = 256
 """How far the end may be from the newest snapshot, in entries."""
 _BYTES = 100  # of snapshots in between, an entry
+_WORTH = 64  # entries that whoever opens the chat next should not have to fold again
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
@@ -87,7 +88,7 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     if base.seq and base.seq == last and [base.head.sum] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
     new = recent[len(recent) - (last - base.seq) :]
-    if len(new) < KEEP:
+    if len(new) < _WORTH:
         return Opened(fold(base, new), recent)
     await way.take(new)
     if last == head.seq:

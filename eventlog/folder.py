@@ -301,7 +301,7 @@ class Folder:
 
     def _skip(self, fd: int, offset: int, count: int) -> bytes:
         """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none."""
-        size = PAGE // 4
+        size = PAGE // 2
         while True:
             data = read_at(self.disk, fd, offset, size)
             start = 0
