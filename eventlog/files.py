@@ -39,7 +39,7 @@ from eventlog.offsets import CACHE
 from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
-from eventlog.segment import PAGE, SEGMENT_BYTES
+from eventlog.segment import PAGE, SEGMENT_BYTES, last_of
 from eventlog.snapshots import keep_file, keep_snapshot, kept_file, snapshots
 from eventlog.storage import Durability
 from eventlog.watch import Watch
@@ -133,9 +133,12 @@ class FileStorage:
         async for page in self._pages(folder, folder.pages(max(1, first), last)):
             yield page
 
-    def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
+    def read_back(
+        self, chat: str, last: int | None = None, most: int | None = None
+    ) -> AsyncGenerator[list[bytes]]:
         folder = self._reader(chat)
-        return self._pages(folder, folder.pages_back(last))
+        pages = folder.pages_back(last)
+        return self._pages(folder, pages if most is None else last_of(pages, most))
 
     async def _pages(self, folder: Folder, pages: Iterator[list[bytes]]) -> AsyncGenerator[list[bytes]]:
         """The first pages, small ones, are read right here: a thread would take longer than the disk."""

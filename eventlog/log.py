@@ -1,7 +1,6 @@
 """Log: typed events on a storage. What was appended is what is read."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import aclosing
 from typing import Self
 
 from eventlog.errors import ChatDeleted, InvalidEvent
@@ -70,11 +69,8 @@ class Log:
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
         """The last ``count`` entries, or those before and with seq ``upto``, in order."""
         entries: list[Entry] = []
-        async with aclosing(self.storage.read_back(chat, upto)) as pages:  # or the loop closes it, by a task
-            async for page in pages:
-                entries[:0] = [decode(line) for line in page[max(0, len(page) + len(entries) - count) :]]
-                if len(entries) >= count:
-                    break
+        async for page in self.storage.read_back(chat, upto, max(0, count)):
+            entries[:0] = [decode(line) for line in page]
         return entries
 
     async def head(self, chat: str) -> Head:

@@ -122,9 +122,12 @@ class MemoryStorage:
         for index in range(0, len(lines), _PAGE):
             yield [found.whole(line) for line in lines[index : index + _PAGE]]
 
-    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
+    async def read_back(
+        self, chat: str, last: int | None = None, most: int | None = None
+    ) -> AsyncGenerator[list[bytes]]:
         found = self._chats.get(chat) or _Chat()
         lines = found.lines[:last]
+        lines = lines if most is None else lines[max(0, len(lines) - most) :]
         for end in range(len(lines), 0, -_PAGE):
             yield [found.whole(line) for line in lines[max(0, end - _PAGE) : end]]
 

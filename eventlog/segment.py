@@ -137,6 +137,16 @@ def line_near(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[in
     return first, low
 
 
+def last_of(pages: Iterator[list[bytes]], most: int) -> Iterator[list[bytes]]:
+    """The last ``most`` of the lines, whose last page comes first."""
+    for page in pages:
+        lines = page[max(0, len(page) - most) :]
+        most -= len(lines)
+        yield lines
+        if most <= 0:
+            return
+
+
 def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes]]:
     """The verified lines of the bytes from ``start`` to ``end``, last page first, each page in order."""
     rest = b""
