@@ -47,7 +47,7 @@ from eventlog.writer import Writer
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
-_HERE = 3 * PAGE  # bytes that are read without a thread
+_HERE = 4 * PAGE  # bytes that are read without a thread
 
 
 class FileStorage:

@@ -151,7 +151,7 @@ def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes
     """The verified lines of the bytes from ``start`` to ``end``, last page first, each page in order."""
     rest = b""
     newer: bytes | None = None
-    size = PAGE
+    last, size = end, PAGE
     while end > start:
         step = min(size, end - start)
         data = read_at(disk, fd, end - step, step) + rest
@@ -161,7 +161,8 @@ def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes
         if not cut and end > start:
             rest, size = data, min(size * 4, 1 << 22)
             continue
-        size = min(size * 2, 1 << 20)  # whoever wants more than that often wants much more
+        if last - end >= 4 * PAGE:  # more than the window of most: there is much to be read
+            size = min(size * 2, 1 << 20)
         lines = data[cut:].split(b"\n")
         lines.pop()
         if not lines:
