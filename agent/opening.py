@@ -125,7 +125,7 @@ async def keep_up(log: Log, chat: str, base: View, upto: View) -> None:
     with suppress(OutOfOrder, ChatfoldError):  # whoever needs the chat itself will be told
         entries = [entry async for entry in log.read(chat, base.seq + 1, upto.seq)]
         if entries and entries[-1].link == upto.head.sum:
-            way = _Way(log, chat, base)
+            way = _Way(log, chat, base, len(entries) * _BYTES)  # at the end, and at borders before it
             await way.take(entries)
             await way.keep()
 
