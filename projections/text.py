@@ -28,4 +28,7 @@ def clipped(text: str, most: int) -> str:
 
 def one_line(text: str, most: int) -> str:
     """The beginning of a text, white space as single blanks."""
-    return clipped(" ".join(text.split(None, most)[: most + 1]), most)
+    begin = " ".join(text[: 2 * most].split())
+    if len(begin) <= most and len(text) > 2 * most:  # mostly white space: the rest is looked at, too
+        begin = " ".join(text.split(None, most)[: most + 1])
+    return clipped(begin, most)
