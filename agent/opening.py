@@ -87,6 +87,8 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     recent = await log.last(chat, max(1, last - min(base.seq, _before_window(base))), last)
     if base.seq and base.seq == last and [base.head.sum] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
+    if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
+        return Opened(msgspec.structs.replace(base, entry=recent[-1]), recent)
     new = recent[len(recent) - (last - base.seq) :]
     if len(new) < _WORTH:
         return Opened(fold(base, new), recent)
