@@ -282,11 +282,8 @@ class Chat(Moment):
                 break
             try:
                 more = await self._compacted(policy, summarise, trigger, count)
-            except (
-                CannotFit,
-                SummaryFailed,
-            ):  # what was done stands, and a verb that refuses leaves no trace
-                break
+            except (CannotFit, SummaryFailed):
+                break  # what was done stands, and a verb that refuses leaves no trace
             if not more:
                 break
             done += more
@@ -354,8 +351,11 @@ class Chat(Moment):
 
     async def fork(self, key: str, at: Point | None = None) -> "Chat":
         """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
-        await self.log.fork(self.key, key, None if at is None else await self.seq_of(at))
-        opened = await open_view(self.log, key, projections=self.view.projections)
+        first = await self.log.fork(self.key, key, None if at is None else await self.seq_of(at))
+        if Head(first.seq - 1, first.prev) == self._head:
+            opened = self.opened.then(first)  # it goes on from what we know
+        else:
+            opened = await open_view(self.log, key, projections=self.view.projections)
         return Chat(self.log, key, opened, self._later)
 
     async def seq_of(self, point: Point) -> int:

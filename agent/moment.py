@@ -98,6 +98,8 @@ class Moment:
         """What the model is sent next, in one of the ``SHAPES``, the newest ``most`` messages or ``tokens`` of it."""
         if shape not in SHAPES:
             raise ValueError(f"no such shape: {shape!r}; there are: {', '.join(SHAPES)}")
+        if most is None and tokens is None:  # all of it: there is nothing to count
+            return SHAPES[shape](await self.shown(), model=model)
         return SHAPES[shape]((await self.prompt(most=most, tokens=tokens, count=count)).messages, model=model)
 
     async def prompt(

@@ -3,12 +3,12 @@
 A snapshot is used only if the first entry after it says that it follows it; one that is damaged, of another version
 of the code, or of a history that was cut off is passed over for the next older one, and in the end for none. So the
 caches decide how long opening takes, never what is seen. On the way, and at the end, new snapshots are kept: one at
-every border between segments, so that any seq is at most a segment away, and the newest a few hundred entries back.
+every border between segments and some in between, so that any seq is near one, and the newest a few hundred entries back.
 """
 
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
@@ -21,6 +21,8 @@ from projections.spans import Spans, minus
 KEEP = 256
 """How far the end may be from the newest snapshot, in entries."""
 _KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
+_BYTES = 100  # of snapshots in between, an entry
+_WORTH = 64  # entries that whoever opens the chat next should not have to fold again
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
@@ -43,42 +45,62 @@ async def open_view(
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
         raise NoSuchPoint(f"there is no entry {last}, the chat ends at {head.seq}", chat=chat, seq=head.seq)
-    async for base in _bases(log, chat, last if at is not None else None, projections):
-        if base.seq > last:
-            continue
-        try:
-            return await _forward(log, chat, base, last, head)
-        except OutOfOrder:
-            if not base.seq:
-                raise
-    raise AssertionError("a chat can always be folded from its beginning")
+    async with aclosing(log.storage.kept(chat, at)) as kept:
+        async for of, data in kept:
+            base = load(data, of, projections) if 0 < of.seq <= last else None
+            with suppress(OutOfOrder):
+                if base is not None:
+                    return await _forward(_Way(log, chat, base, len(data)), last, head)
+    return await _forward(_Way(log, chat, start(projections)), last, head)
 
 
-async def _bases(
-    log: Log, chat: str, last: int | None, projections: Sequence[Projection[Any]]
-) -> AsyncIterator[View]:
-    """Where to fold from: the snapshots, newest first, then the beginning."""
-    async for head, data in log.storage.kept(chat, last):
-        view = load(data, head, projections)
-        if view is not None and view.seq:
-            yield view
-    yield start(projections)
+class _Way:
+    """Folds on from a view. A snapshot is kept at every border on the way and, about as often as they are small, in between."""
+
+    def __init__(self, log: Log, chat: str, base: View, size: int = 0) -> None:
+        self.log = log
+        self.chat = chat
+        self.view = base
+        self._kept = base.seq
+        self._step = max(KEEP, size // _BYTES)
+        self._borders: Sequence[int] | None = None
+
+    async def take(self, entries: list[Entry]) -> None:
+        """The next entries."""
+        if self._borders is None:
+            self._borders = await self.log.storage.borders(self.chat)
+        while entries:
+            border = bisect_left(self._borders, self.view.seq + 1)
+            stops = (*self._borders[border : border + 1], self._kept + self._step)
+            upto = min(stops) - self.view.seq
+            self.view = fold(self.view, entries[:upto])
+            entries = entries[upto:]
+            if self.view.seq in stops:
+                await self.keep()
+
+    async def keep(self) -> None:
+        if self._kept != self.view.seq:
+            self._step = max(KEEP, await keep_view(self.log, self.chat, self.view) // _BYTES)
+            self._kept = self.view.seq
 
 
-async def _forward(log: Log, chat: str, base: View, last: int, head: Head) -> Opened:
-    if last - base.seq > _NEAR or last < head.seq:
-        return await _far(log, chat, base, last)
+async def _forward(way: _Way, last: int, head: Head) -> Opened:
+    log, chat, base = way.log, way.chat, way.view
+    if last - base.seq > _NEAR:
+        return await _far(way, last, head)
     # The window is read together with what must be folded: usually it is all there is to read.
-    count = last - min(base.seq, _before_window(base))
-    recent = await log.last(chat, count, last)
-    if base.seq and base.seq == last and base.head != head:
+    recent = await log.last(chat, max(1, last - min(base.seq, _before_window(base))), last)
+    if base.seq and base.seq == last and [base.head.sum] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
+    if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
+        return Opened(msgspec.structs.replace(base, entry=recent[-1]), recent)
     new = recent[len(recent) - (last - base.seq) :]
-    if len(new) < KEEP:
+    if len(new) < _WORTH:
         return Opened(fold(base, new), recent)
-    view = await _passed(log, chat, base, new, await log.storage.borders(chat))
-    await keep_view(log, chat, view)
-    return Opened(view, recent)
+    await way.take(new)
+    if last == head.seq:
+        await way.keep()
+    return Opened(way.view, recent)
 
 
 def _before_window(view: View) -> int:
@@ -89,44 +111,33 @@ def _before_window(view: View) -> int:
     return visible[0][0] - 1 if visible and view.seq - visible[0][0] < _NEAR else view.seq
 
 
-async def _far(log: Log, chat: str, base: View, last: int) -> Opened:
-    borders = await log.storage.borders(chat)
-    if base.seq == last:
-        async for entry in log.read(chat, last, last):
-            if entry.link != base.head.sum:
-                raise OutOfOrder(f"another history had {last} entries, too")
-    view = base
+async def _far(way: _Way, last: int, head: Head) -> Opened:
     page: list[Entry] = []
-    async for page in log.pages(chat, base.seq + 1, last):
-        view = await _passed(log, chat, view, page, borders)
-    if view.seq - base.seq >= KEEP and view.head == await log.head(chat):
-        await keep_view(log, chat, view)
-    return Opened(view, page)
+    async for page in way.log.pages(way.chat, way.view.seq + 1, last):
+        await way.take(page)
+    if way.view.head == head:
+        await way.keep()
+    return Opened(way.view, page)
 
 
-async def _passed(log: Log, chat: str, view: View, entries: list[Entry], borders: Sequence[int]) -> View:
-    """The view after these entries; a snapshot is kept at every border on the way."""
-    for border in borders[bisect_left(borders, view.seq + 1) : bisect_left(borders, entries[-1].seq + 1)]:
-        upto = border - entries[0].seq + 1
-        view, entries = fold(view, entries[:upto]), entries[upto:]
-        await keep_view(log, chat, view)
-    return fold(view, entries)
-
-
-async def keep_view(log: Log, chat: str, view: View) -> None:
-    """A snapshot for whoever opens the chat next."""
-    await log.storage.keep(chat, view.head, dump(view))
+async def keep_view(log: Log, chat: str, view: View) -> int:
+    """A snapshot for whoever opens the chat next; says how many bytes it has."""
+    data = dump(view)
+    await log.storage.keep(chat, view.head, data)
+    return len(data)
 
 
 async def keep_up(log: Log, chat: str, base: View, upto: Opened) -> None:
     """Snapshots at the borders between two views of a chat, and at the second; none if the chat is gone meanwhile."""
     with suppress(OutOfOrder, ChatfoldError):  # whoever needs the chat itself will be told
-        view = upto.view
         borders = await log.storage.borders(chat)
-        if bisect_left(borders, base.seq + 1) < bisect_left(borders, view.seq):
-            entries = await entries_of(log, chat, ((base.seq + 1, view.seq),), upto.recent)
-            await _passed(log, chat, base, entries, borders)
-        await keep_view(log, chat, view)
+        if bisect_left(borders, base.seq + 1) == bisect_left(borders, upto.view.seq):
+            await keep_view(log, chat, upto.view)
+            return
+        entries = await entries_of(log, chat, ((base.seq + 1, upto.view.seq),), upto.recent)
+        way = _Way(log, chat, base, len(entries) * _BYTES)  # at the end, and at borders before it
+        await way.take(entries)
+        await way.keep()
 
 
 async def window_entries(log: Log, chat: str, opened: Opened) -> list[Entry]:

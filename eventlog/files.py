@@ -7,7 +7,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Self
@@ -39,7 +39,7 @@ from eventlog.offsets import CACHE
 from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
-from eventlog.segment import PAGE, SEGMENT_BYTES
+from eventlog.segment import PAGE, SEGMENT_BYTES, last_of
 from eventlog.snapshots import keep_file, keep_snapshot, kept_file, snapshots
 from eventlog.storage import Durability
 from eventlog.watch import Watch
@@ -47,7 +47,7 @@ from eventlog.writer import Writer
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
-_HERE = 3 * PAGE  # bytes that are read without a thread
+_HERE = 4 * PAGE  # bytes that are read without a thread
 
 
 class FileStorage:
@@ -133,12 +133,14 @@ class FileStorage:
         async for page in self._pages(folder, folder.pages(max(1, first), last)):
             yield page
 
-    async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[list[bytes]]:
+    def read_back(
+        self, chat: str, last: int | None = None, most: int | None = None
+    ) -> AsyncGenerator[list[bytes]]:
         folder = self._reader(chat)
-        async for page in self._pages(folder, folder.pages_back(last)):
-            yield page
+        pages = folder.pages_back(last)
+        return self._pages(folder, pages if most is None else last_of(pages, most))
 
-    async def _pages(self, folder: Folder, pages: Iterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
+    async def _pages(self, folder: Folder, pages: Iterator[list[bytes]]) -> AsyncGenerator[list[bytes]]:
         """The first pages, small ones, are read right here: a thread would take longer than the disk."""
         try:
             page = _next(folder, pages)
@@ -265,9 +267,11 @@ class FileStorage:
             await asyncio.to_thread(self._keep, folder, head, data)
 
     def _keep(self, folder: Folder, head: Head, data: bytes) -> None:
-        keep_snapshot(self._disk, folder.path, head, data, border=folder.is_border(head.seq))
+        with folder.lock, suppress(NoSuchChat):
+            end = folder.tail().at.seq
+            keep_snapshot(self._disk, folder.path, head, data, end, border=folder.is_border(head.seq))
 
-    async def kept(self, chat: str, last: int | None = None) -> AsyncIterator[tuple[Head, bytes]]:
+    async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         for found in snapshots(self._disk, self._reader(chat).path, last):
             yield found
 

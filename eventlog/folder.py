@@ -8,21 +8,13 @@ nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from eventlog.blobs import read_blob
 from eventlog.disk import Disk, read_at
 from eventlog.errors import ChatfoldError, CorruptLog, NoSuchChat
-from eventlog.line import (
-    ENTRY,
-    SEAL,
-    link_of,
-    read_header,
-    resolve,
-    seq_of,
-    verifies,
-)
+from eventlog.line import SEAL, link_of, read_header, resolve, seq_of, verifies
 from eventlog.offsets import STRIDE, Offsets
 from eventlog.recovery import durable_in
 from eventlog.seals import Sealed, read_sealed
@@ -84,7 +76,7 @@ class Folder:
             names = self.disk.names(self.path)
         except (FileNotFoundError, NotADirectoryError):
             raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
-        firsts = sorted(first for first in map(first_of, names) if first is not None)
+        firsts = sorted([first for first in map(first_of, names) if first is not None])
         if not firsts:
             raise CorruptLog("a chat without a segment", chat=self.chat, path=self.path)
         return firsts
@@ -118,12 +110,13 @@ class Folder:
     def tail(self) -> Place:
         """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
         witness = None
-        tail = self._tail
-        if tail is None:
-            witness = read_witness(self.disk, self.path)  # before the files: it may lag behind, never lead
-            tail = self._near_the_end(witness)
         try:
-            tail = self._advance(tail)
+            if self._tail is None:
+                # Before the files: it may lag behind, never lead.
+                witness = read_witness(self.disk, self.path)
+                tail = self._witnessed(witness) or self._advance(self._enter(self.segments()[-1]))
+            else:
+                tail = self._advance(self._tail)
             while tail.at.seq >= tail.first and self._exists(tail.at.seq + 1):
                 tail = self._advance(self._enter(tail.at.seq + 1, tail.at.link))
         except FileNotFoundError:
@@ -136,18 +129,17 @@ class Folder:
         self._tail = tail
         return tail
 
-    def _near_the_end(self, witness: Witness | None) -> Place:
-        tail = self._enter(self.segments()[-1])
-        if witness is None or witness.segment != tail.first or witness.end <= BIG_PAGE:
-            return tail
-        # The witness is believed only if the line that ends there is the very line it names.
-        with self.opened(tail.first) as fd:
-            line = line_before(self.disk, fd, witness.end)
-        if not line.startswith(ENTRY) or not verifies(line):
-            return tail
-        if (seq_of(line), link_of(line)) != (witness.seq, witness.link.encode()):
-            return tail
-        return Place(tail.first, witness.position, tail.inode)
+    def _witnessed(self, witness: Witness | None) -> Place | None:
+        """The tail, from where the witness says on. None if there is not the very line it names, or more segments follow."""
+        if witness is None or witness.end <= PAGE:
+            return None  # what is short is read whole, and so indexed
+        with suppress(FileNotFoundError), self.opened(witness.segment) as fd:
+            self.start(witness.segment, fd)
+            if witness.names(line_before(self.disk, fd, witness.end)):
+                inode = self.disk.fstat(fd).st_ino
+                tail = self._onward(Place(witness.segment, witness.position, inode), fd)
+                return None if tail.sealed else tail
+        return None
 
     def _exists(self, first: int) -> bool:
         try:
@@ -170,18 +162,21 @@ class Folder:
             if not is_same or (tail.at.seq >= tail.first and not is_after(self.disk, fd, tail.at)):
                 self.forget()  # redacted, repaired or replaced under us: lines stand elsewhere now
                 tail = Place(tail.first, self.start(tail.first, fd), status.st_ino)
-            at = whole = tail.at
-            stop = Stop.MORE
-            while stop is Stop.MORE:
-                page = read_page(self.disk, fd, at, BIG_PAGE)
-                if page.stop is Stop.BAD:
-                    page = read_page(self.disk, fd, at, BIG_PAGE)  # a writer may just have rolled back
-                self.offsets.note(tail.first, status.st_ino, at.seq + 1, at.offset, page.lines)
-                whole = committed(whole, at, page)
-                at, stop = page.at, page.stop
-            if stop is Stop.BAD:
-                self._judge(tail.first, fd, whole)
-        return Place(tail.first, whole, status.st_ino, stop is Stop.SEALED)
+            return self._onward(tail, fd)
+
+    def _onward(self, tail: Place, fd: int) -> Place:
+        at = whole = tail.at
+        stop = Stop.MORE if self.disk.fstat(fd).st_size > at.offset else Stop.END
+        while stop is Stop.MORE:
+            page = read_page(self.disk, fd, at, BIG_PAGE)
+            if page.stop is Stop.BAD:
+                page = read_page(self.disk, fd, at, BIG_PAGE)  # a writer may just have rolled back
+            self.offsets.note(tail.first, tail.inode, at.seq + 1, at.offset, page.lines)
+            whole = committed(whole, at, page)
+            at, stop = page.at, page.stop
+        if stop is Stop.BAD:
+            self._judge(tail.first, fd, whole)
+        return Place(tail.first, whole, tail.inode, stop is Stop.SEALED)
 
     def _judge(self, first: int, fd: int, at: Position) -> None:
         """Returns if what follows ``at`` is torn, raises if it is damaged: see ``recovery``."""
@@ -282,10 +277,10 @@ class Folder:
 
     def _end_of(self, last: int, tail: Place, fd: int) -> int:
         """The byte after line ``last``, or after the seal that follows it, of the segment it is in."""
+        if last == tail.at.seq >= tail.first:
+            return tail.at.offset
         if self._exists(last + 1):
             return self.disk.fstat(fd).st_size
-        if last == tail.at.seq:
-            return tail.at.offset
         return self.find(last + 1)[1]
 
     def _is_last(self, lines: list[bytes], last: int, link: bytes | None) -> bool:

@@ -5,6 +5,7 @@ come along. The first own line says ``forked`` and is chained on the parent's la
 """
 
 import errno
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from eventlog.clock import Clock
 from eventlog.disk import Disk, publish, read_at
 from eventlog.errors import ChatExists, NoSuchPoint
 from eventlog.events import Entry, Head
-from eventlog.folder import Folder
+from eventlog.folder import BIG_PAGE, Folder
 from eventlog.layout import add_segment, chat_path, move_in, new_folder
 from eventlog.line import Draft, build, header, link_of
 from eventlog.lookups import LOOKUPS
@@ -41,7 +42,7 @@ def fork_chat(parent: Folder, root: Path, new: str, at: int, first: Draft, clock
         if partial is None:
             add_segment(disk, temporary, at + 1, [header(Head(at, link)), line], mine)
         else:
-            add_segment(disk, temporary, partial[0], [_copy(parent, *partial)[:-1], line], mine)
+            add_segment(disk, temporary, partial[0], [line], mine, _copied(parent, *partial))
         _bring_blobs(disk, parent.path, temporary)
         _bring_caches(disk, parent.path, temporary, shared, at)
         if not move_in(disk, temporary, path):
@@ -60,9 +61,11 @@ def _split(parent: Folder, at: int) -> tuple[list[int], tuple[int, int] | None]:
     return firsts[:-1], (firsts[-1], end)
 
 
-def _copy(parent: Folder, first: int, size: int) -> bytes:
+def _copied(parent: Folder, first: int, size: int) -> Iterator[bytes]:
+    """The first bytes of a segment, in pieces: to get the memory for all of them takes longer than to read them."""
     with parent.opened(first) as fd:
-        return read_at(parent.disk, fd, 0, size)
+        for start in range(0, size, BIG_PAGE):
+            yield read_at(parent.disk, fd, start, min(BIG_PAGE, size - start))
 
 
 def _share(disk: Disk, old: Path, new: Path) -> None:
@@ -94,7 +97,7 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
             name = f"{first:016d}.offsets"
             with suppress(FileNotFoundError):
                 disk.link(old / CACHE / name, new / CACHE / name)
-        share_snapshots(disk, old, new, at)
+        share_snapshots(disk, old, new, at, shared)
         share_search(disk, old / CACHE / SEARCH, new / CACHE / SEARCH, at)
         disk.make_folder(new / LOOKUPS)
         for name in disk.names(old / LOOKUPS):

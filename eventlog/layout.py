@@ -10,15 +10,16 @@ A folder appears and disappears by one rename, made durable by a sync of its par
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from eventlog.blobs import BLOBS
-from eventlog.disk import Disk, is_unpublished, publish, read_file, remove_tree
+from eventlog.disk import Disk, is_unpublished, publish, read_file, remove_tree, write_all
 from eventlog.events import Head
 from eventlog.lookups import LOOKUPS
 from eventlog.names import KEY_FILE, folder_name, is_hashed
@@ -101,11 +102,23 @@ def read_key(disk: Disk, folder: Path) -> str | None:
     return key if isinstance(key, str) and folder_name(key) == folder.name else None
 
 
-def add_segment(disk: Disk, temporary: Path, first: int, lines: list[bytes], head: Head) -> None:
-    """The open segment of a folder that is being made. Everything in it is durable before the chat appears."""
-    data = b"\n".join([*lines, b""])
-    publish(disk, temporary / segment_name(first), data)
-    at = Position(head.seq, head.sum.encode(), len(data))
+def add_segment(
+    disk: Disk, temporary: Path, first: int, lines: list[bytes], head: Head, before: Iterable[bytes] = ()
+) -> None:
+    """The open segment of a folder that is being made: what came ``before``, then these lines.
+
+    Its bytes are durable on return, its name is when the chat appears.
+    """
+    size = 0
+    fd = disk.create(temporary / segment_name(first))
+    try:
+        for piece in chain(before, (b"\n".join([*lines, b""]),)):
+            write_all(disk, fd, piece)
+            size += len(piece)
+        disk.sync(fd)
+    finally:
+        disk.close(fd)
+    at = Position(head.seq, head.sum.encode(), size)
     publish(disk, temporary / HEAD_FILE, witness_bytes(first, at), durable=False)
 
 

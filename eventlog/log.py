@@ -73,10 +73,8 @@ class Log:
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
         """The last ``count`` entries, or those before and with seq ``upto``, in order."""
         entries: list[Entry] = []
-        async for page in self.storage.read_back(chat, upto):
-            entries[:0] = [decode(line) for line in page[max(0, len(page) + len(entries) - count) :]]
-            if len(entries) >= count:
-                break
+        async for page in self.storage.read_back(chat, upto, max(0, count)):
+            entries[:0] = [decode(line) for line in page]
         return entries
 
     async def head(self, chat: str) -> Head:

@@ -1,7 +1,7 @@
 """MemoryStorage: the reference that every other storage is held to, and the one for tests and scratch work."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -21,6 +21,7 @@ from eventlog.tombstones import View, erasure, tombstone
 
 _PAGE = 64
 _BORDER = 4096
+_NEAR = 256
 
 
 class _Chat:
@@ -121,9 +122,12 @@ class MemoryStorage:
         for index in range(0, len(lines), _PAGE):
             yield [found.whole(line) for line in lines[index : index + _PAGE]]
 
-    async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[list[bytes]]:
+    async def read_back(
+        self, chat: str, last: int | None = None, most: int | None = None
+    ) -> AsyncGenerator[list[bytes]]:
         found = self._chats.get(chat) or _Chat()
         lines = found.lines[:last]
+        lines = lines if most is None else lines[max(0, len(lines) - most) :]
         for end in range(len(lines), 0, -_PAGE):
             yield [found.whole(line) for line in lines[max(0, end - _PAGE) : end]]
 
@@ -248,11 +252,16 @@ class MemoryStorage:
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
         found = self._chats.get(chat)
         if found is not None:
-            found.kept["newest" if head.seq % _BORDER else head.seq] = (head, data)
+            apart = all(abs(seq - head.seq) >= _NEAR for seq in (0, *found.kept) if isinstance(seq, int))
+            if apart or head.seq % _BORDER == 0:
+                found.kept[head.seq] = (head, data)
+            if len(found.lines) - head.seq < _NEAR:
+                found.kept["newest"] = (head, data)
 
-    async def kept(self, chat: str, last: int | None = None) -> AsyncIterator[tuple[Head, bytes]]:
+    async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         found = self._chats.get(chat) or _Chat()
-        for head, data in sorted(found.kept.values(), key=lambda kept: kept[0].seq, reverse=True):
+        once = {kept[0].seq: kept for kept in found.kept.values()}
+        for _, (head, data) in sorted(once.items(), reverse=True):
             if last is None or head.seq <= last:
                 yield head, data
 

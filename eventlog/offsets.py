@@ -27,6 +27,9 @@ class Anchors(msgspec.Struct):
     gap: bool = False  # something in between was not
 
 
+_decode = msgspec.json.Decoder(Anchors).decode
+
+
 class Offsets:
     def __init__(self, folder: Path, disk: Disk, *, may_write: bool) -> None:
         self._folder = folder
@@ -99,7 +102,7 @@ class Offsets:
         if not verifies(line):
             return None
         with suppress(msgspec.DecodeError):
-            anchors = msgspec.json.decode(line, type=Anchors)
+            anchors = _decode(line)
             if anchors.inode == inode and len(anchors.seqs) == len(anchors.starts):
                 self._anchors[first] = anchors
                 return anchors

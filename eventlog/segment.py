@@ -20,6 +20,7 @@ SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
 _SUM = 19  # bytes of a line from its sum on, the newline included
 _PROBE, _OVERLAP = 1 << 11, 32
+_SEGMENT = re.compile(r"([0-9]{16})\.jsonl").fullmatch
 _STARTS = re.compile(rb'\n\{"seq":(\d+),')
 
 
@@ -29,10 +30,8 @@ def segment_name(first: int) -> str:
 
 def first_of(name: str) -> int | None:
     """The first seq of a segment of this name; None for any other file."""
-    digits = name.removesuffix(".jsonl")
-    if len(digits) != 16 or len(name) != 22 or not (digits.isascii() and digits.isdecimal()):
-        return None
-    return int(digits) or None
+    found = _SEGMENT(name)
+    return int(found[1]) or None if found else None
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
@@ -174,11 +173,21 @@ def line_near(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[in
     return first, low
 
 
+def last_of(pages: Iterator[list[bytes]], most: int) -> Iterator[list[bytes]]:
+    """The last ``most`` of the lines, whose last page comes first."""
+    for page in pages:
+        lines = page[max(0, len(page) - most) :]
+        most -= len(lines)
+        yield lines
+        if most <= 0:
+            return
+
+
 def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes]]:
     """The verified lines of the bytes from ``start`` to ``end``, last page first, each page in order."""
     rest = b""
     newer: bytes | None = None
-    size = PAGE
+    last, size = end, PAGE
     while end > start:
         step = min(size, end - start)
         data = read_at(disk, fd, end - step, step) + rest
@@ -188,11 +197,14 @@ def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes
         if not cut and end > start:
             rest, size = data, min(size * 4, 1 << 22)
             continue
+        if last - end >= 4 * PAGE:  # more than the window of most: there is much to be read
+            size = min(size * 2, 1 << 20)
         lines = data[cut:].split(b"\n")
         lines.pop()
-        for line in reversed(lines):
-            if not verifies(line) or (newer is not None and not follows(newer, line[-18:-2], line)):
-                raise CorruptLog("a line does not verify, or is not where it should be", offset=end)
-            newer = line
-        if lines:
-            yield lines
+        if not lines:
+            continue
+        joins = newer is None or follows(newer, lines[-1][-18:-2], lines[-1])
+        if not joins or accepted(lines, None) < len(lines):
+            raise CorruptLog("a line does not verify, or is not where it should be", offset=end)
+        newer = lines[0]
+        yield lines

@@ -1,14 +1,14 @@
 """Snapshots: opaque bytes that somebody made from the entries up to some ``(seq, sum)``, kept in ``cache/``.
 
-    cache/newest.snapshot              overwritten each time
-    cache/<seq, 16 digits>.snapshot    at the end of a full segment: from there any later entry of the next one is near
+    cache/newest.snapshot              near the end; overwritten each time
+    cache/<seq, 16 digits>.snapshot    at the end of a full segment, and in between where it is small: any entry is near one
 
 A file is one checked line that names the history it belongs to, then the bytes. A cache: what is missing or does not
 verify is passed over. Whether ``(seq, sum)`` is still a point of the log is for the reader to see, who goes on from there.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from eventlog.line import seal_up, verifies
 from eventlog.offsets import CACHE, ensure_cache
 
 _NEWEST = "newest.snapshot"
+_APART, _BYTES = 128, 200  # entries between two that stay, at least; bytes of them an entry, at most
+_NEAR = 256  # entries from the end, of the newest
 _TITLE = 512  # bytes in which the first line ends
 _NAME = re.compile(r"(\d{16})\.snapshot")
 
@@ -33,9 +35,18 @@ class _Title(msgspec.Struct):
     xxh3: str
 
 
-def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, *, border: bool) -> None:
-    """``border``: the head is the end of a full segment, and the snapshot stays."""
-    keep_file(disk, folder, f"{head.seq:016d}.snapshot" if border else _NEWEST, head, data)
+_decode = msgspec.json.Decoder(_Title).decode
+
+
+def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, end: int, *, border: bool) -> None:
+    """``border``: the head is the end of a full segment. ``end``: of the log."""
+    step = max(
+        _APART, len(data) // _BYTES
+    )  # half of what ``agent.opening`` aims at: it cannot know what is there
+    if border or all(abs(seq - head.seq) >= step for seq in (0, *snapshot_seqs(disk, folder))):
+        keep_file(disk, folder, f"{head.seq:016d}.snapshot", head, data)
+    if end - head.seq < _NEAR:
+        keep_file(disk, folder, _NEWEST, head, data)
 
 
 def keep_file(disk: Disk, folder: Path, name: str, head: Head, data: bytes) -> None:
@@ -60,7 +71,9 @@ def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tup
     if newest and last is None:
         yield newest
     for seq in reversed(snapshot_seqs(disk, folder)):
-        if last is not None and newest and newest[0].seq >= seq:
+        if newest and newest[0].seq == seq:
+            continue  # the same
+        if last is not None and newest and newest[0].seq > seq:
             yield newest
             newest = None
         found = kept_file(disk, folder, f"{seq:016d}.snapshot") if last is None or seq <= last else None
@@ -71,7 +84,7 @@ def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tup
 
 
 def snapshot_seqs(disk: Disk, folder: Path) -> list[int]:
-    """Of the ends of segments that have one, in order."""
+    """Of those that stay, in order."""
     try:
         names = disk.names(folder / CACHE)
     except OSError:
@@ -79,10 +92,11 @@ def snapshot_seqs(disk: Disk, folder: Path) -> list[int]:
     return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
 
 
-def share_snapshots(disk: Disk, old: Path, new: Path, last: int) -> None:
-    """Those of at most seq ``last`` go along with a fork."""
-    for seq in snapshot_seqs(disk, old):
-        if seq <= last:
+def share_snapshots(disk: Disk, old: Path, new: Path, last: int, firsts: Collection[int]) -> None:
+    """Of those of at most seq ``last``, the nearest and those before these segments go along with a fork."""
+    seqs = [seq for seq in snapshot_seqs(disk, old) if seq <= last]
+    for seq in seqs:
+        if seq == seqs[-1] or seq + 1 in firsts:
             disk.link(old / CACHE / f"{seq:016d}.snapshot", new / CACHE / f"{seq:016d}.snapshot")
     newest = kept_file(disk, old, _NEWEST)
     if newest and newest[0].seq <= last:
@@ -94,7 +108,7 @@ def kept_file(disk: Disk, folder: Path, name: str) -> tuple[Head, bytes] | None:
         fd = disk.open_read(folder / CACHE / name)
         try:
             line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
-            title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
+            title = _decode(line) if verifies(line) else None
             # Read apart from its title, so that it is not copied again: it may be large.
             data = read_at(disk, fd, len(line) + 1, title.bytes) if title else b""
         finally:

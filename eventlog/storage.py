@@ -5,7 +5,7 @@ one state machine in the tests holds each to ``MemoryStorage``, the reference. A
 machine fits the same methods: ``append`` is one statement with the expected head, built by ``number``.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeAlias
 
@@ -31,8 +31,10 @@ class Storage(Protocol):
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
         """The lines from ``first`` to ``last`` or the end as of now, in pages, whole. A chat that is not there is empty."""
 
-    def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[list[bytes]]:
-        """The same from ``last`` or the end back to the start: last page first, each page in order."""
+    def read_back(
+        self, chat: str, last: int | None = None, most: int | None = None
+    ) -> AsyncGenerator[list[bytes]]:
+        """The same from ``last`` or the end back to the start, or ``most`` lines: last page first, each page in order."""
 
     async def head(self, chat: str) -> Head: ...
 
@@ -74,7 +76,7 @@ class Storage(Protocol):
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
         """Keeps bytes made from the entries up to ``head``, as a cache: they may be gone the next moment."""
 
-    def kept(self, chat: str, last: int | None = None) -> AsyncIterator[tuple[Head, bytes]]:
+    def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         """What was kept at or before seq ``last``, newest first. The log may have become another one since."""
 
     async def borders(self, chat: str) -> Sequence[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from eventlog.disk import Disk, read_file
-from eventlog.line import seal_up, verifies
+from eventlog.line import ENTRY, link_of, seal_up, seq_of, verifies
 from eventlog.segment import Position
 
 HEAD_FILE = "head"
@@ -25,6 +25,13 @@ class Witness(msgspec.Struct, frozen=True):
     @property
     def position(self) -> Position:
         return Position(self.seq, self.link.encode(), self.end)
+
+    def names(self, line: bytes) -> bool:
+        good = line.startswith(ENTRY) and verifies(line)
+        return good and (seq_of(line), link_of(line).decode()) == (self.seq, self.link)
+
+
+_decode = msgspec.json.Decoder(Witness).decode
 
 
 def witness_bytes(segment: int, at: Position) -> bytes:
@@ -45,6 +52,6 @@ def read_witness(disk: Disk, folder: Path) -> Witness | None:
     if not verifies(line):
         return None
     try:
-        return msgspec.json.decode(line, type=Witness)
+        return _decode(line)
     except msgspec.DecodeError:
         return None

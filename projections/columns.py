@@ -8,35 +8,36 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
-from typing import Generic, TypeVar
 
 import msgspec
 
+from projections.packing import Unpack, pack
+
 _PIECE = 256
 _BLOCK = 1024
-_T = TypeVar("_T")
+_piece = Unpack(tuple[bytes, ...])
 
 
-class Rows(msgspec.Struct, Generic[_T], frozen=True, array_like=True):
-    """A sequence of anything a snapshot can hold."""
+class Rows(msgspec.Struct, frozen=True, array_like=True):
+    """A sequence of packed values. Full pieces are packed once more: a snapshot with thousands of rows is read as a few."""
 
-    full: tuple[tuple[_T, ...], ...] = ()
-    tail: tuple[_T, ...] = ()
+    full: tuple[bytes, ...] = ()
+    tail: tuple[bytes, ...] = ()
 
-    def append(self, row: _T) -> "Rows[_T]":
+    def append(self, row: bytes) -> "Rows":
         tail = (*self.tail, row)
-        return Rows(self.full, tail) if len(tail) < _PIECE else Rows((*self.full, tail), ())
+        return Rows(self.full, tail) if len(tail) < _PIECE else Rows((*self.full, pack(tail)), ())
 
     def __len__(self) -> int:
         return len(self.full) * _PIECE + len(self.tail)
 
     @property
-    def last(self) -> _T:
-        return self.tail[-1] if self.tail else self.full[-1][-1]
+    def last(self) -> bytes:
+        return self.tail[-1] if self.tail else _piece(self.full[-1])[-1]
 
-    def __iter__(self) -> Iterator[_T]:
+    def __iter__(self) -> Iterator[bytes]:
         for piece in self.full:
-            yield from piece
+            yield from _piece(piece)
         yield from self.tail
 
 

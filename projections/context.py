@@ -57,9 +57,14 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     archived: int = 0  # when it was left; 0: it is the active one
     reason: str = ""  # why it was left
     spans: Spans = ()  # without those since it last became active
-    compactions: Rows[Compaction] = Rows()
+    packed: Rows = Rows()  # the compactions in force
     tops: tuple[Compaction, ...] = ()  # those in force that no other in force has swallowed
     shown: Spans = ()  # what was carried in after a compaction of that range, and is not meant by it
+
+    @property
+    def compactions(self) -> Iterator[Compaction]:
+        """Those in force, in order; of these the ``tops`` say what is hidden."""
+        return map(_compaction, self.packed)
 
     @property
     def hidden(self) -> Spans:
@@ -80,7 +85,7 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     last: int = 0
 
 
-_context, _control_of = Unpack(Context), Unpack(Control)
+_context, _control_of, _compaction = Unpack(Context), Unpack(Control), Unpack(Compaction)
 
 
 class Shelf(msgspec.Struct, frozen=True):
@@ -125,7 +130,7 @@ class Contexts(msgspec.Struct, frozen=True):
     active: Context = Context(MAIN)
     since: int = 1  # the active context has all entries from here on
     shelf: Shelf = Shelf()
-    packed: Rows[bytes] = Rows()  # the controls
+    packed: Rows = Rows()  # the controls
     said: Seqs = Seqs()  # the messages of users and assistants that a model may see
     answers: Seqs = Seqs()  # those of assistants
     internal: Seqs = Seqs()  # those in the user's role that no user has said
@@ -197,7 +202,7 @@ _CONTROLS = frozenset(
 # --- the fold --------------------------------------------------------------------------------------------
 
 
-@projection(Contexts, version=1)
+@projection(Contexts, version=2)
 def contexts(state: Contexts, entry: Entry) -> Contexts:
     if entry.seq == 1:
         active = msgspec.structs.replace(state.active, created=entry.ts)
@@ -313,7 +318,7 @@ def _compacted(state: Contexts, new: Compaction) -> Contexts:
     kept = tuple(top for top in context.tops if top not in swallowed)
     active = msgspec.structs.replace(
         context,
-        compactions=context.compactions.append(new),
+        packed=context.packed.append(pack(new)),
         tops=(*kept, new),
         shown=minus(context.shown, ((new.first, new.last),)),
     )
@@ -337,13 +342,13 @@ def _reverted(state: Contexts, seq: int) -> Contexts:
 
 def _without(context: Context, seq: int) -> Context:
     """The context as if that compaction had never been; what it had swallowed is in force again."""
-    compactions: Rows[Compaction] = Rows()
+    packed = Rows()
     tops: tuple[Compaction, ...] = ()
     for one in context.compactions:
         if one.seq != seq:
-            compactions = compactions.append(one)
+            packed = packed.append(pack(one))
             tops = (*(top for top in tops if not _covers(one, top)), one)
-    return msgspec.structs.replace(context, compactions=compactions, tops=tops)
+    return msgspec.structs.replace(context, packed=packed, tops=tops)
 
 
 # --- going back ------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from eventlog import (
     Compacted,
     ContextRecalled,
     Entry,
+    Event,
     Injected,
     Json,
     MessageAdded,
@@ -152,19 +153,27 @@ class _Block:
 
     def take(self, entry: Entry) -> None:
         event, seq = entry.event, entry.seq
+        if type(event) is ToolCalled:  # these three are nearly all there is, and a match asks one by one
+            self.call(Call(seq, event.call, event.name, event.args))
+        elif type(event) is ToolReturned:
+            self.answer(event, seq)
+        elif type(event) is MessageAdded:
+            self.said(event, seq)
+        else:
+            self.other(event, seq)
+
+    def said(self, event: MessageAdded, seq: int) -> None:
+        if event.origin == "audit":
+            return
+        if event.role == "assistant":
+            self.answered()
+            self.lead = Message("assistant", (seq,), event.parts)
+        else:
+            internal = event.role == "user" and event.origin == "internal"
+            self.add(Message(event.role, (seq,), event.parts, kind="internal" if internal else "said"))
+
+    def other(self, event: Event, seq: int) -> None:
         match event:
-            case MessageAdded(origin="audit"):
-                pass
-            case MessageAdded(role="assistant", parts=parts):
-                self.answered()
-                self.lead = Message("assistant", (seq,), parts)
-            case MessageAdded(role=role, parts=parts, origin=origin):
-                kind: Kind = "internal" if (role, origin) == ("user", "internal") else "said"
-                self.add(Message(role, (seq,), parts, kind=kind))
-            case ToolCalled(call=id, name=name, args=args):
-                self.call(Call(seq, id, name, args))
-            case ToolReturned():
-                self.answer(event, seq)
             case ModelCalled():
                 self.close()
                 self.asked = True
@@ -228,25 +237,33 @@ class _Block:
     def close(self) -> None:
         """What is open is said as it stands; nothing that comes later changes it."""
         lead = self.lead
+        self.asked = self.returned = False
         for first in range(0, len(self.calls), _MOST_CALLS):
             calls = tuple(self.calls[first : first + _MOST_CALLS])
-            seqs = tuple(call.seq for call in calls)
+            seqs = tuple([call.seq for call in calls])
             before, parts = (lead.seqs, lead.parts) if lead else ((), ())
             self.done.append(Message("assistant", (*before, *seqs), parts, calls))
             self.done.append(self.answers(calls))
             lead = None
         if lead:
             self.done.append(lead)
-        self.done += [*self.held, *self.arrived]
-        self.lead, self.calls, self.results = None, [], {}
-        self.held, self.arrived, self.asked, self.returned = [], [], False, False
+        self.lead = None
+        if self.calls:
+            self.calls, self.results = [], {}
+        if self.held or self.arrived:
+            self.done += [*self.held, *self.arrived]
+            self.held, self.arrived = [], []
 
     def answers(self, calls: tuple[Call, ...]) -> Message:
-        results = tuple(self.results.get(call.seq, Result(call.seq, call.name)) for call in calls)
-        for call, result in zip(calls, results, strict=True):
-            if not result.seq:
+        results = []
+        for call in calls:
+            result = self.results.get(call.seq)
+            if result is None:
+                result = Result(call.seq, call.name)
                 self.unanswered.setdefault(call.id, []).append(call)
-        return Message("tool", tuple(sorted(result.seq for result in results if result.seq)), results=results)
+            results.append(result)
+        seqs = sorted([result.seq for result in results if result.seq])
+        return Message("tool", tuple(seqs), results=tuple(results))
 
 
 def _question(some: list[Message]) -> int | None:

@@ -28,7 +28,7 @@ def clipped(text: str, most: int) -> str:
 
 def one_line(text: str, most: int) -> str:
     """The beginning of a text, white space as single blanks."""
-    begun = " ".join(text[: 4 * most].split())
-    if len(begun) <= most < len(text):  # much of it is white space
-        begun = " ".join(text.split(None, most)[: most + 1])
-    return clipped(begun, most)
+    begin = " ".join(text[: 2 * most].split())
+    if len(begin) <= most and len(text) > 2 * most:  # mostly white space: the rest is looked at, too
+        begin = " ".join(text.split(None, most)[: most + 1])
+    return clipped(begin, most)

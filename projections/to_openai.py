@@ -34,17 +34,19 @@ Shape = dict[str, Any]
 def openai_chat(messages: Sequence[Message]) -> list[Shape]:
     """Reasoning is left out: this interface does not take it back."""
     ids = call_ids(messages, 40)
-    return [shape for message in messages for shape in _chat(message, ids)]
-
-
-def _chat(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
-    match message.role:
-        case "user":
+    shapes: list[Shape] = []
+    for message in messages:
+        if message.role == "tool":
+            shapes += [
+                {"role": "tool", "tool_call_id": ids[result.call], "content": _output(result)}
+                for result in message.results
+            ]
+        elif message.role == "user":
             content = [part for part in map(_chat_part, told(message)) if part]
             if content:
-                yield {"role": "user", "content": _simple(content)}
-        case "assistant":
-            shape: Shape = {"role": "assistant"}
+                shapes.append({"role": "user", "content": _simple(content)})
+        else:
+            shape: Shape = {"role": message.role}
             if text := words(message.parts):
                 shape["content"] = text
             if message.calls:
@@ -53,13 +55,8 @@ def _chat(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
                     for call in message.calls
                 ]
             if len(shape) > 1:
-                yield shape
-        case "tool":
-            for result in message.results:
-                yield {"role": "tool", "tool_call_id": ids[result.call], "content": _output(result)}
-        case role:
-            if text := words(message.parts):
-                yield {"role": role, "content": text}
+                shapes.append(shape)
+    return shapes
 
 
 def _function(name: str, args: Any) -> Shape:

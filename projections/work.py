@@ -24,6 +24,7 @@ from eventlog import (
 )
 from projections.columns import Rows, Seqs
 from projections.folding import projection
+from projections.packing import Unpack, pack
 from projections.spans import includes, path
 
 WINDOW = 200
@@ -137,12 +138,15 @@ class SkillChange(msgspec.Struct, frozen=True, array_like=True):
     to: int = 0
 
 
+_change = Unpack(SkillChange)
+
+
 class Skills(msgspec.Struct, frozen=True):
     active: dict[str, Skill] = {}  # by name, in the order they came into use
-    changes: Rows[SkillChange] = Rows()
+    changes: Rows = Rows()
 
 
-@projection(Skills, version=1, on=(SkillActivated, SkillDeactivated, Rewound))
+@projection(Skills, version=2, on=(SkillActivated, SkillDeactivated, Rewound))
 def skills(state: Skills, entry: Entry) -> Skills:
     match entry.event:
         case SkillActivated(name=name, fingerprint=fingerprint):
@@ -153,7 +157,7 @@ def skills(state: Skills, entry: Entry) -> Skills:
             change = SkillChange(entry.seq, to=to)
         case _:
             return state
-    changes = state.changes.append(change)
+    changes = state.changes.append(pack(change))
     return Skills(_changed(state.active, change) if change.name is not None else _active(changes), changes)
 
 
@@ -162,8 +166,9 @@ def _changed(active: dict[str, Skill], change: SkillChange) -> dict[str, Skill]:
     return others if change.name is None or change.skill is None else {**others, change.name: change.skill}
 
 
-def _active(changes: Rows[SkillChange]) -> dict[str, Skill]:
+def _active(packed: Rows) -> dict[str, Skill]:
     """After a rewind: what the changes on the way that is left add up to."""
+    changes = [_change(data) for data in packed]
     left = path(((change.seq, change.to) for change in changes if change.name is None), 1 << 62)
     active: dict[str, Skill] = {}
     for change in changes:

@@ -190,8 +190,8 @@ class Counting(FileStorage):
             self.read_lines += len(page)
             yield page
 
-    async def read_back(self, chat: str, last: int | None = None) -> Any:
-        async for page in super().read_back(chat, last):
+    async def read_back(self, chat: str, last: int | None = None, most: int | None = None) -> Any:
+        async for page in super().read_back(chat, last, most):
             self.read_lines += len(page)
             yield page
 

@@ -17,6 +17,7 @@ from projections.prompt import INTERRUPTED
 
 async def everything(moment: Moment) -> dict[str, Any]:
     """All that can be asked of a chat."""
+    assert await moment.messages() == (await moment.prompt()).messages
     return {
         "view": moment.view,
         "openai": await moment.messages("openai"),
@@ -207,6 +208,16 @@ async def test_going_back_into_a_tool_block_does_not_ask_for_a_call_that_was_mad
 
 
 # --- forks -----------------------------------------------------------------------------------------------
+
+
+async def test_a_fork_at_the_end_knows_what_whoever_opens_it_sees(store: Store) -> None:
+    chat = await store.chat("chat")
+    await turns(chat, 3)
+    for at in (None, chat.seq, chat.seq - 1):
+        fork = await chat.fork(f"fork-{at}", at=at)
+        opened = await store.chat(fork.key)
+        assert (fork.view.head, fork.view.states) == (opened.view.head, opened.view.states)
+        assert await fork.messages() == await opened.messages()
 
 
 async def test_a_fork_at_any_point_is_the_chat_up_to_there_and_goes_its_own_way(store: Store) -> None:

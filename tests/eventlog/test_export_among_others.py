@@ -257,7 +257,7 @@ async def test_a_change_that_fails_leaves_nothing_or_all_of_it(root: Path, code:
         returned = await attempt(store, disk)
         assert not returned or not disk.failed or await is_there(store)
         if not disk.failed:
-            assert nth > 40
+            assert nth > 30
             return
         if not forever and not (store / "chats" / "chat").exists():
             # A folder that could not even be locked is swept by the next writer.

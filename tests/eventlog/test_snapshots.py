@@ -30,36 +30,46 @@ async def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
 
 
 async def test_what_is_kept_is_found_as_it_was_given(filled: Log) -> None:
-    await filled.storage.keep("chat", Head(17, "a" * 16), b"\0anything\n")
-    assert [found async for found in filled.storage.kept("chat")] == [(Head(17, "a" * 16), b"\0anything\n")]
+    await filled.storage.keep("chat", Head(8_990, "a" * 16), b"\0anything\n")
+    assert [found async for found in filled.storage.kept("chat")] == [
+        (Head(8_990, "a" * 16), b"\0anything\n")
+    ]
 
 
-async def test_those_at_borders_stay_and_of_the_others_the_last(filled: Log) -> None:
+async def test_those_at_borders_stay_and_of_the_others_those_apart(filled: Log) -> None:
     borders = list(await filled.storage.borders("chat"))[:2]
-    for seq in (borders[0], 5, borders[1], 8_999):
+    for seq in (borders[0], borders[0] + 5, borders[1], borders[1] + 300, 8_990, 8_999):
         await filled.storage.keep("chat", Head(seq, "a" * 16), b"x")
-    assert await seqs(filled.storage) == [8_999, borders[1], borders[0]]
-    assert await seqs(filled.storage, 8_998) == [borders[1], borders[0]]
+    stay = [8_990, borders[1] + 300, borders[1], borders[0]]
+    assert await seqs(filled.storage) == [8_999, *stay]
+    assert await seqs(filled.storage, 8_998) == stay
     assert await seqs(filled.storage, borders[1] - 1) == [borders[0]]
     assert await seqs(filled.storage, borders[0] - 1) == []
 
 
-async def test_a_newest_one_between_borders_is_found_in_its_place(filled: Log) -> None:
-    borders = list(await filled.storage.borders("chat"))[:2]
-    for seq in (*borders, borders[0] + 1):
+async def test_the_larger_they_are_the_further_apart(filled: Log) -> None:
+    for seq in (1_000, 1_300, 1_700):
+        await filled.storage.keep("chat", Head(seq, "a" * 16), b"x" * 120_000)
+    kept = await seqs(filled.storage)
+    assert kept == ([1_700, 1_000] if isinstance(filled.storage, FileStorage) else [1_700, 1_300, 1_000])
+
+
+async def test_one_in_the_middle_does_not_become_the_newest(filled: Log) -> None:
+    for seq in (8_999, 300):
         await filled.storage.keep("chat", Head(seq, "a" * 16), b"x")
-    assert await seqs(filled.storage, 9_000) == [borders[1], borders[0] + 1, borders[0]]
+    assert await seqs(filled.storage) == [8_999, 300]
+    assert await seqs(filled.storage, 8_999) == [8_999, 300]
 
 
 async def test_an_erasure_drops_them(filled: Log) -> None:
-    await filled.storage.keep("chat", Head(17, "a" * 16), b"what was said")
+    await filled.storage.keep("chat", Head(8_990, "a" * 16), b"what was said")
     await filled.redact("chat", 5)
     assert await seqs(filled.storage) == []
 
 
 async def test_a_chat_that_is_gone_keeps_nothing_and_complains_about_nothing(filled: Log) -> None:
     await filled.delete("chat")
-    await filled.storage.keep("chat", Head(17, "a" * 16), b"x")
+    await filled.storage.keep("chat", Head(8_990, "a" * 16), b"x")
     assert await seqs(filled.storage) == []
     assert [key async for key in filled.chats()] == []
 

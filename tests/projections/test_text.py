@@ -30,3 +30,11 @@ def test_a_line_is_never_longer_than_asked_and_says_when_something_is_missing(te
     assert one_line(text, most) == clipped(whole, most)
     assert len(one_line(text, most)) <= most
     assert one_line(text, most).endswith("…") or one_line(text, most) == whole
+
+
+@given(
+    st.lists(st.sampled_from(("a", "bcd", " ", "\n\t", "\u3000", "x" * 9)), max_size=60), st.integers(1, 30)
+)
+def test_one_line_is_all_words_by_single_blanks_clipped(pieces: list[str], most: int) -> None:
+    text = "".join(pieces)
+    assert one_line(text, most) == clipped(" ".join(text.split()), most)

@@ -46,11 +46,11 @@ HISTORY: tuple[Event, ...] = (
 )
 
 KNOWN = {
-    ("projections.context.contexts", 1): "ed1f26be0f6553e2",
+    ("projections.context.contexts", 2): "ed1f26be0f6553e2",
     ("projections.work.turn", 1): "78d444991772d9cc",
     ("projections.work.sends", 1): "f6e7b2724c56f08a",
     ("projections.work.calls", 1): "ac446fa3bfca11fe",
-    ("projections.work.skills", 1): "c8d082119eb11a52",
+    ("projections.work.skills", 2): "46058beec73317dd",
     ("projections.work.executions", 1): "af84a064dd8a0ce1",
     ("projections.cost.usage", 1): "6faa5ee30ffac044",
     ("projections.listing.outline", 1): "e92c78b8a60cb36d",
