@@ -6,8 +6,8 @@ import pytest
 
 from eventlog import CorruptLog, FileStorage, Log, Noted
 from eventlog.disk import Disk
-from eventlog.folder import Folder, Place
-from eventlog.segment import PAGE
+from eventlog.folder import Folder
+from eventlog.segment import PAGE, Place
 
 TEXT = "x" * 900
 
