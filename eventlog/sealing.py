@@ -8,6 +8,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from xxhash import xxh3_128
+
 from eventlog.disk import Disk, read_at
 from eventlog.seals import Tally
 from eventlog.segment import Place
@@ -21,6 +23,16 @@ class Sealer:
         self._one_at_a_time = threading.Lock()
         self._inode = -1
         self._tally = Tally()
+        self._made, self._end = xxh3_128(), (-1, 0)
+
+    def began(self, tail: Place, header: bytes) -> None:
+        """A segment, by its writer: what it says from here on is told by ``wrote``, and need not be verified."""
+        self._made, self._end = xxh3_128(header), (tail.inode, len(header))
+
+    def wrote(self, tail: Place, data: bytes) -> None:
+        if self._end == (tail.inode, tail.at.offset):  # else somebody else wrote, too
+            self._made.update(data)
+            self._end = (tail.inode, tail.at.offset + len(data))
 
     def is_behind(self, tail: Place) -> bool:
         return tail.at.offset - (self._tally.bytes if self._inode == tail.inode else 0) >= STEP
@@ -33,7 +45,7 @@ class Sealer:
                 if self._disk.fstat(fd).st_ino != tail.inode:
                     return  # swapped meanwhile, by a redaction
                 if self._inode != tail.inode:
-                    self._inode, self._tally = tail.inode, Tally()
+                    self._inode, self._tally = tail.inode, Tally(verifying=self._end[0] != tail.inode)
                 while self._tally.bytes < tail.at.offset:
                     done = self._tally.bytes
                     self._tally.add(read_at(self._disk, fd, done, min(STEP, tail.at.offset - done)))
@@ -49,4 +61,9 @@ class Sealer:
     def line(self, path: Path, tail: Place) -> bytes:
         """The seal. Raises OSError if what it vouches for could not be made durable."""
         self.advance(path, tail)
-        return self._tally.seal(tail.at.seq - tail.first + 1, tail.at.link or b"")
+        is_ours = self._end == (tail.inode, tail.at.offset)
+        if not (is_ours or self._tally.verifying):
+            self._inode, self._end = -1, (-1, 0)
+            self.advance(path, tail)
+        made = self._made.hexdigest() if is_ours else None
+        return self._tally.seal(tail.at.seq - tail.first + 1, tail.at.link or b"", made)

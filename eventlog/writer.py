@@ -187,8 +187,10 @@ class Writer:
         lines = [line for chunk in chunks for line in chunk]
         if not lines:
             return outcomes, tail
+        data = b"\n".join((*lines, b""))
         try:
-            write_all(self._disk, self._fds["segment"], b"\n".join((*lines, b"")))
+            write_all(self._disk, self._fds["segment"], data)
+            self._sealer.wrote(tail, data)
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise _Poison from error
@@ -347,9 +349,11 @@ class Writer:
         first = tail.at.seq + 1
         if first == tail.first:
             return tail  # it has no entry yet
-        publish(self._disk, self.folder.segment(first), header(tail.head) + b"\n")
+        line = header(tail.head) + b"\n"
+        publish(self._disk, self.folder.segment(first), line)
         now = self.folder.tail()
         self._open_segment(now)
+        self._sealer.began(now, line)
         self._synced = max(self._synced, tail.at.seq)
         return now
 

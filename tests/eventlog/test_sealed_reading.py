@@ -234,3 +234,18 @@ def test_size_is_bounded(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_whole(full, 1) is None
     assert isinstance(told(lambda: list(scan(full))), str)
     assert read_at(Disk(), Disk().open_read(full / "0000000000000001.jsonl"), 0, 1) == b"{"
+
+
+async def test_what_several_made_is_verified_and_vouched_for(tmp_path: Path) -> None:
+    async with (
+        Log(FileStorage(tmp_path, segment_bytes=3_000)) as one,
+        Log(FileStorage(tmp_path, segment_bytes=3_000)) as other,
+    ):
+        for number in range(60):
+            await (one if number % 3 else other).append("chat", Noted("n", f"{number} " + "x" * 200))
+    folder = open_folder(tmp_path / "chats" / "chat")
+    *full, _ = folder.segments()
+    assert len(full) > 3
+    for first in full:
+        assert read_seal(folder.segment(first).read_bytes().splitlines()[-1]).xxh3 is not None
+    assert [entry.seq for entry in scan(folder.path)] == list(range(1, 61))
