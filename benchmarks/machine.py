@@ -23,7 +23,7 @@ def facts(path: Path) -> dict[str, object]:
     return {
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {_processor()}, {_memory()}",
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "disk": file_system(path),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "libraries": {name: version(name) for name in _LIBRARIES},

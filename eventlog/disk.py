@@ -140,7 +140,7 @@ def publish(disk: Disk, path: Path, data: bytes, *, durable: bool = True) -> Non
     Both syncs are needed: without the first, xfs leaves an empty file after a power cut; without the
     second, the rename itself may be undone. A cache needs neither: its readers check it.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    temporary = path.with_name(unpublished(path.name))
     fd = disk.create(temporary)
     try:
         write_all(disk, fd, data)
@@ -155,6 +155,11 @@ def publish(disk: Disk, path: Path, data: bytes, *, durable: bool = True) -> Non
         disk.close(fd)
     if durable:
         disk.sync_folder(path.parent)
+
+
+def unpublished(name: str) -> str:
+    """What a file is called before it has its name."""
+    return f".{name}.{os.urandom(6).hex()}.tmp"
 
 
 def is_unpublished(name: str) -> bool:

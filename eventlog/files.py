@@ -39,8 +39,8 @@ from eventlog.offsets import CACHE
 from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
-from eventlog.segment import PAGE, SEGMENT_BYTES, last_of
-from eventlog.snapshots import keep_file, keep_snapshot, kept_file, snapshots
+from eventlog.segment import PAGE, SEGMENT_BYTES, Place, last_of
+from eventlog.snapshots import keep_file, keep_snapshot, kept_file, snapshot_seqs, snapshots
 from eventlog.storage import Durability
 from eventlog.watch import Watch
 from eventlog.writer import Writer
@@ -72,7 +72,7 @@ class FileStorage:
         self._clock = clock
         self._segment_bytes = segment_bytes
         self._disk = disk or Disk()
-        self._pid = os.getpid()
+        self._forked = False  # by os.fork, in the child
         self._lanes = Lanes(self._open_writer, self._wake)
         self._readers: dict[str, Folder] = {}
         self._watches: dict[str, Watch] = {}
@@ -186,7 +186,10 @@ class FileStorage:
                 del self._watches[chat]
                 await watch.close()
 
-    def _wake(self, chat: str) -> None:
+    def _wake(self, chat: str, tail: Place) -> None:
+        """What this process wrote need not be read to be believed."""
+        if chat in self._readers:
+            self._readers[chat].remember(tail)
         watch = self._watches.get(chat)
         if watch is not None:
             watch.hint.set()
@@ -269,7 +272,10 @@ class FileStorage:
     def _keep(self, folder: Folder, head: Head, data: bytes) -> None:
         with folder.lock, suppress(NoSuchChat):
             end = folder.tail().at.seq
-            keep_snapshot(self._disk, folder.path, head, data, end, border=folder.is_border(head.seq))
+            if folder.snapshots is None:
+                folder.snapshots = snapshot_seqs(self._disk, folder.path)
+            border = folder.is_border(head.seq)
+            keep_snapshot(self._disk, folder.path, head, data, end, folder.snapshots, border=border)
 
     async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         for found in snapshots(self._disk, self._reader(chat).path, last):
@@ -356,12 +362,12 @@ class FileStorage:
     # --- the storage itself ------------------------------------------------------------------------------
 
     def _check_process(self) -> None:
-        if self._pid != os.getpid():
+        if self._forked:
             raise ForkedProcess("this storage was opened before os.fork()", path=self._root)
 
     async def close(self) -> None:
         """Everything durable, all files closed. Closing twice is closing once."""
-        if self._closed or self._pid != os.getpid():
+        if self._closed or self._forked:
             return
         await self._close_watches(idle=False)
         self._closed = True
@@ -371,6 +377,10 @@ class FileStorage:
 
     def close_files(self) -> None:
         self._lanes.close_files()
+
+    def _in_child(self) -> None:
+        self._forked = True
+        self.close_files()
 
 
 def _next(folder: Folder, pages: Iterator[list[bytes]]) -> list[bytes] | None:
@@ -394,7 +404,7 @@ _storages: "weakref.WeakSet[FileStorage]" = weakref.WeakSet()
 
 def _in_child() -> None:
     for storage in _storages:
-        storage.close_files()
+        storage._in_child()  # noqa: SLF001 (of this module)
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -49,6 +49,7 @@ class Folder:
         self.offsets = Offsets(path, disk, may_write=may_write)
         self.lock = threading.Lock()  # for whoever uses one folder on several threads
         self._tail: Place | None = None
+        self.snapshots: list[int] | None = None  # those that stay, once somebody has looked
         self._firsts: list[int] = []
         self._paths: dict[int, Path] = {}
 

@@ -15,6 +15,7 @@ import msgspec
 
 from eventlog.events import Entry
 from eventlog.numbering import Append
+from eventlog.segment import Place
 from eventlog.storage import Durability
 from eventlog.workers import Workers
 from eventlog.writer import Outcome, Writer
@@ -66,9 +67,9 @@ class Lane:
 
 
 class Lanes:
-    """``open_writer(chat)`` makes the writer of a chat; ``wake(chat)`` is called on a loop when its chat has grown."""
+    """``open_writer(chat)`` makes the writer of a chat; ``wake(chat, tail)`` is called on a loop when a chat has grown."""
 
-    def __init__(self, open_writer: Callable[[str], Writer], wake: Callable[[str], None]) -> None:
+    def __init__(self, open_writer: Callable[[str], Writer], wake: Callable[[str, Place], None]) -> None:
         self._open_writer = open_writer
         self._wake = wake
         self._lanes: dict[str, Lane] = {}
@@ -87,7 +88,7 @@ class Lanes:
                 return await self._synced(lane, request, outcomes[0])
             if outcomes is not None:
                 self._after(lane, durability)
-                self._wake(request.chat)
+                self._tell(request.chat)
             self._leave(lane)
             if outcomes is not None:
                 if outcomes[0].error is not None:
@@ -265,6 +266,11 @@ class Lanes:
             with suppress(RuntimeError):  # the loop was closed: nobody waits any more
                 loop.call_soon_threadsafe(self._settle, answers)
 
+    def _tell(self, chat: str) -> None:
+        lane = self._lanes.get(chat)
+        if lane is not None and lane.writer.tail is not None:
+            self._wake(chat, lane.writer.tail)
+
     def _settle(self, answers: list[tuple[Job, Outcome]]) -> None:
         for job, outcome in answers:
             if job.future is not None and not job.future.done():  # cancelled: it is on disk all the same
@@ -273,5 +279,5 @@ class Lanes:
                 else:
                     job.future.set_result(outcome.entries)
         for chat in {job.request.chat for job, _ in answers if job.request is not None}:
-            self._wake(chat)
+            self._tell(chat)
         self._make_room()  # of many that were busy at once

@@ -8,6 +8,7 @@ verify is passed over. Whether ``(seq, sum)`` is still a point of the log is for
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog.disk import Disk, publish, read_at
+from eventlog.disk import Disk, publish, read_at, unpublished
 from eventlog.events import Head
 from eventlog.line import seal_up, verifies
 from eventlog.offsets import CACHE, ensure_cache
@@ -38,15 +39,33 @@ class _Title(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Title).decode
 
 
-def keep_snapshot(disk: Disk, folder: Path, head: Head, data: bytes, end: int, *, border: bool) -> None:
-    """``border``: the head is the end of a full segment. ``end``: of the log."""
+def keep_snapshot(
+    disk: Disk, folder: Path, head: Head, data: bytes, end: int, stay: list[int], *, border: bool
+) -> None:
+    """``border``: the head is the end of a full segment. ``end``: of the log. ``stay``: ``snapshot_seqs``, as far as we know."""
     step = max(
         _APART, len(data) // _BYTES
     )  # half of what ``agent.opening`` aims at: it cannot know what is there
-    if border or all(abs(seq - head.seq) >= step for seq in (0, *snapshot_seqs(disk, folder))):
-        keep_file(disk, folder, f"{head.seq:016d}.snapshot", head, data)
-    if end - head.seq < _NEAR:
+    at = bisect_left(stay, head.seq)
+    near = (0, *stay[max(0, at - 1) : at + 1])
+    name = f"{head.seq:016d}.snapshot"
+    stays = border or all(abs(seq - head.seq) >= step for seq in near)
+    if stays:
+        keep_file(disk, folder, name, head, data)
+        stay[at : at + (head.seq in near)] = [head.seq]
+    if end - head.seq < _NEAR and not (stays and _is_newest(disk, folder, name)):
         keep_file(disk, folder, _NEWEST, head, data)
+
+
+def _is_newest(disk: Disk, folder: Path, name: str) -> bool:
+    """Now it is, if the file system has links: half the work of writing it again."""
+    temporary = folder / CACHE / unpublished(_NEWEST)
+    try:
+        disk.link(folder / CACHE / name, temporary)
+        disk.rename(temporary, folder / CACHE / _NEWEST)
+    except OSError:
+        return False
+    return True
 
 
 def keep_file(disk: Disk, folder: Path, name: str, head: Head, data: bytes) -> None:

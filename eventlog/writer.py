@@ -71,7 +71,7 @@ class Writer:
         self.close()
         self.folder = Folder(self._path, self._chat, self._disk, may_write=True)
         self._history = FolderHistory(self.folder)
-        self._tail: Place | None = None
+        self.tail: Place | None = None
         self._synced = 0
         self._witnessed = True  # is what was synced last in the ``head`` file?
 
@@ -111,7 +111,7 @@ class Writer:
                     if outcomes is not None or not wait:
                         return outcomes
                 except Gone:
-                    known = self._tail is not None
+                    known = self.tail is not None
                     self._reset()
                     if known:
                         raise ChatDeleted("the chat was deleted", chat=self._chat, path=self._path) from None
@@ -137,9 +137,9 @@ class Writer:
             except BaseException:
                 self._history.rolled_back()
                 raise
-        outcomes, self._tail = self._write(tail, outcomes, chunks)
-        self.folder.remember(self._tail)
-        self._history.written(tail.at.seq, self._tail.at.seq)
+        outcomes, self.tail = self._write(tail, outcomes, chunks)
+        self.folder.remember(self.tail)
+        self._history.written(tail.at.seq, self.tail.at.seq)
         for want, outcome in zip(sync, outcomes, strict=True):
             if want and outcome.entries and outcome.entries[-1].seq > self._synced:
                 self._sync()
@@ -150,7 +150,7 @@ class Writer:
 
     def _is_quick(self, requests: list[Append]) -> bool:
         """Is there nothing to do but a write into the page cache? Unless somebody else has written."""
-        tail = self._tail
+        tail = self.tail
         if tail is None or self._is_full(tail):
             return False
         drafts = [draft for request in requests for draft in request.drafts]
@@ -223,12 +223,12 @@ class Writer:
         return fitting
 
     def _sync(self) -> None:
-        assert self._tail is not None
+        assert self.tail is not None
         try:
             self._disk.sync(self._fds["segment"])
         except OSError as error:
             raise _Poison from error
-        self._synced = self._tail.at.seq
+        self._synced = self.tail.at.seq
         self._witnessed = False
 
     def sync(self) -> Exception | None:
@@ -239,7 +239,7 @@ class Writer:
         if self._poisoned:
             return self._unknown()
         try:
-            if self._tail is not None and self._synced < self._tail.at.seq:
+            if self.tail is not None and self._synced < self.tail.at.seq:
                 self._sync()
         except _Poison as poison:
             self._poison()
@@ -248,10 +248,10 @@ class Writer:
 
     def bear_witness(self) -> None:
         """Writes down what was synced. Without the lock: a witness that is late is still true."""
-        if not self._witnessed and self._tail is not None and self._synced == self._tail.at.seq and self._fds:
+        if not self._witnessed and self.tail is not None and self._synced == self.tail.at.seq and self._fds:
             self._witnessed = True
             with suppress(OSError):  # only a witness: without it, recovery is more cautious
-                write_witness(self._disk, self._fds["head"], self._tail.first, self._tail.at)
+                write_witness(self._disk, self._fds["head"], self.tail.first, self.tail.at)
 
     @property
     def is_untidy(self) -> bool:
@@ -259,12 +259,12 @@ class Writer:
 
     def tidy(self, *, closing: bool = False) -> None:
         """Keeps the caches up to date. After the answers, so that nobody waits for it."""
-        if self._tail is not None and not self._poisoned:
+        if self.tail is not None and not self._poisoned:
             self._history.tidy(closing=closing)
 
     def ready_seal(self) -> Callable[[], None] | None:
         """What to do on another thread, so that the segment's seal is nearly ready when it is full."""
-        tail = self._tail
+        tail = self.tail
         if tail is None or self._poisoned or not self._sealer.is_behind(tail):
             return None
         return partial(self._sealer.try_to_advance, self.folder.segment(tail.first), tail)
@@ -273,7 +273,7 @@ class Writer:
 
     def _catch_up(self, *, wait: bool = True) -> Place:
         """Where the log ends. Nobody else writes while we hold the lock, so what is torn here stays torn."""
-        tail = self._tail
+        tail = self.tail
         if tail is not None and not tail.sealed and self._is_unchanged(tail):
             return tail  # and so is the folder: no two have the same open segment
         if not wait:
@@ -298,7 +298,7 @@ class Writer:
             self._disk.sync(self._fds["segment"])  # a new segment vouches for what is before it
             now = self._next_segment(now)
             self._disk.unlink(self._path / POISON_FILE)
-        self._tail = now
+        self.tail = now
         return now
 
     def _is_unchanged(self, tail: Place) -> bool:
