@@ -26,7 +26,6 @@ from benchmarks.peers import PEERS, jobs_of, module_of, store_of
 Order = dict[str, Any]
 Answer = dict[str, Any]
 CHAT = "chat"
-_CALM = 5  # turns, or one a chat, that make the files and start the threads before the clock starts
 _GROUP = 200  # turns in one append, when a long chat is built
 _MASK = (1 << 64) - 1
 
@@ -93,9 +92,12 @@ class Jobs:
         appenders, chats = self.order["appenders"], self.order["chats"]
         store = self.open()
         names = [f"chat-{number}" for number in range(chats)]
-        turns = islice(conversation(self.order["seed"]), self.order["turns"] + max(_CALM, chats))
+        first = max(
+            self.order["calm"], chats
+        )  # turns that make the files and start the threads before the clock
+        turns = islice(conversation(self.order["seed"]), self.order["turns"] + first)
         said = [(turn, items) for turn in turns for items in self.native([turn])]
-        calm, said = said[: max(_CALM, chats)], said[max(_CALM, chats) :]
+        calm, said = said[:first], said[first:]
         for name in names:
             if hasattr(store, "ready"):
                 await store.ready(name)
@@ -308,6 +310,8 @@ def main() -> None:
         if "--forks" in options and (pid := os.fork()):
             os.waitpid(pid, 0)
             continue
+        if "--touched" in options:
+            gc.collect()  # writes to every object: the pages are copied now, and not while the clock runs
         os.write(said, msgspec.json.encode(carry_out(msgspec.json.decode(line))) + b"\n")
         if "--forks" in options:
             os._exit(0)

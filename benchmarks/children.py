@@ -1,7 +1,8 @@
 """The processes in which peers do their jobs; see ``child``.
 
-In a full run each order has a new process. In a quick one it has a fork of a process that has imported the peer, since
-the imports of some take seconds.
+Each order has a process of its own: a fork of one that has imported the peer, since the imports of some take seconds, or a new one.
+A fork copies a page when it first writes to it, which costs a millisecond or two in all; in a full run most of that is done before the
+clock starts, and what opening costs is measured in new processes.
 """
 
 import os
@@ -25,8 +26,8 @@ class Failed(Exception):
 class Children:
     """``jobs``: what each peer can do, by label; ``missing``: why one cannot be measured at all."""
 
-    def __init__(self, *, forks: bool) -> None:
-        self.forks = forks
+    def __init__(self, *, quick: bool) -> None:
+        self.quick = quick
         self.jobs: dict[str, set[str]] = {}
         self.missing: dict[str, str] = {}
         self.versions: dict[str, str] = {}
@@ -34,16 +35,15 @@ class Children:
 
     def __enter__(self) -> Self:
         progress("importing the peers")
-        started = {module: _start(module, "--forks") for module in {one.module for one in PEERS.values()}}
+        options = ("--forks",) if self.quick else ("--forks", "--touched")
+        started = {module: _start(module, *options) for module in {one.module for one in PEERS.values()}}
         for module, child in started.items():
             hello = _answer(child)
             if "error" in hello:
                 _end(child)
                 self.missing |= {one.label: hello["error"] for one in PEERS.values() if one.module == module}
-            elif self.forks:
-                self.running[module] = child
             else:
-                _end(child)
+                self.running[module] = child
             self.versions |= hello.get("versions", {})
             self.jobs |= {label: set(jobs) for label, jobs in hello.get("jobs", {}).items()}
         for label, why in self.missing.items():
@@ -54,11 +54,13 @@ class Children:
         for child in self.running.values():
             _end(child)
 
-    def order(self, label: str, job: str, **what: object) -> dict[str, Any]:
+    def order(self, label: str, job: str, *, new: bool = False, **what: object) -> dict[str, Any]:
+        """``new``: in a new process, unless this is a quick run."""
+        new = new and not self.quick
         module = PEERS[label].module
-        child = self.running.get(module) or _start(module)
+        child = _start(module) if new else self.running[module]
         try:
-            if not self.forks:
+            if new:
                 _answer(child)
             assert child.stdin
             child.stdin.write(msgspec.json.encode({"peer": label, "job": job, **what}) + b"\n")
@@ -68,7 +70,7 @@ class Children:
             child.kill()
             raise
         finally:
-            if not self.forks:
+            if new:
                 _end(child)
         if trouble := answer.get("error") or answer.get("wrong"):
             raise Failed(trouble)

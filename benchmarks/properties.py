@@ -34,7 +34,7 @@ class Searched(msgspec.Struct):
 
 
 def rows(folder: Path, *, quick: bool, seconds: float | None = None) -> Iterator[Row]:
-    seconds = seconds or (6 if quick else 300)
+    seconds = seconds or (3 if quick else 300)
     share = seconds / (len(MACHINES) + 1)
     for name, machine in {**MACHINES, KILLS: "kills"}.items():
         progress(f"{name}, for {share:.0f} s")

@@ -28,11 +28,11 @@ _SECONDS = 1.0  # of appending, each time
 
 
 def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
-    with Children(forks=quick) as children:
+    with Children(quick=quick) as children:
         MORE.update(versions=children.versions, missing=children.missing)
         for label, why in children.missing.items():
             yield absent("all jobs", label, f"not measured: {why}")
-        bench = Bench(children, folder, rounds=3 if quick else _ROUNDS, quick=quick)
+        bench = Bench(children, folder, rounds=_ROUNDS, quick=quick)
         yield from _limits(bench)
         yield from _appends(bench)
         yield from _small(bench)
@@ -43,7 +43,7 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
 
 def _limits(bench: Bench) -> Iterator[Row]:
     progress("limits")
-    count = 2_000 if bench.quick else 20_000
+    count = 1_000 if bench.quick else 20_000
     bytes_a_second: dict[str, list[float]] = {name: [] for name in LIMITS}
 
     def one(name: str) -> float:
@@ -92,7 +92,7 @@ def _append(bench: Bench, appenders: int, chats: int, *, durable: bool = True) -
     job = "append" if durable else "relaxed"
     progress(f"{job}: {appenders} appenders, {chats} chats")
     places = (bench.folder / f"{job}-{appenders}-{chats}-{number}" for number in count())
-    seconds = 0.03 if bench.quick else _SECONDS
+    seconds = 0.02 if bench.quick else _SECONDS
 
     def order(label: str, _: int) -> dict[str, Any]:
         return {
@@ -103,6 +103,7 @@ def _append(bench: Bench, appenders: int, chats: int, *, durable: bool = True) -
             "chats": chats,
             "durable": durable,
             "seconds": seconds,
+            "calm": 2 if bench.quick else 5,
             "turns": appenders + int(PEERS[label].pace * seconds),
         }
 

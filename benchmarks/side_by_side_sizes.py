@@ -137,7 +137,8 @@ def _disk(chat: Chat, places: dict[str, Path]) -> Iterator[Row]:
 def _next(bench: Bench, chat: Chat, places: dict[str, Path], is_judged: Judged) -> Iterator[Row]:
     progress(f"open + messages, {chat.size:,} messages")
     orders = {
-        label: {"job": "next", "place": str(place), "window": WINDOW} for label, place in places.items()
+        label: {"job": "next", "new": True, "place": str(place), "window": WINDOW}
+        for label, place in places.items()
     }
     orders.pop(DECODE, None)
     sampled = sample(bench, orders, lambda label, _: orders[label], digest=digest(chat.last))
@@ -284,7 +285,7 @@ def _flat(bench: Bench, long: Path, short: Path, size: int) -> Iterator[Row]:
     """Ours at both ends, in the same rounds."""
     progress("open + messages, the longest chat next to a short one")
     here, there = f"{size:,} messages", "a short chat"
-    what = {"job": "next", "window": WINDOW}
+    what = {"job": "next", "new": True, "window": WINDOW}
     cases = {
         name: partial(_value, bench, {**what, "place": str(place)})
         for name, place in ((here, long), (there, short))

@@ -89,9 +89,7 @@ def _line(job: str, rows: Sequence[Row]) -> str:
 
 
 def _told(rows: Iterable[Row], *, named: bool = False) -> str:
-    return "; ".join(
-        _figure(row, named=named or row.against not in (FULL, NORMAL)) for row in rows
-    )
+    return "; ".join(_figure(row, named=named or row.against not in (FULL, NORMAL)) for row in rows)
 
 
 def _figure(row: Row, *, named: bool) -> str:

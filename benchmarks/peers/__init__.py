@@ -110,7 +110,7 @@ PEERS = {
             needs="google-adk",
             framework=True,
             pace=200,
-            most=100_000,
+            most=10_000,
             why=_SLOW,
         ),
         Peer(
@@ -137,7 +137,7 @@ PEERS = {
             needs="openhands-sdk",
             framework=True,
             pace=400,
-            most=100_000,
+            most=10_000,
             why="a file a message",
         ),
     )
