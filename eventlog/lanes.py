@@ -83,7 +83,11 @@ class Lanes:
         if lane.enter():
             # Nothing to wait for but a copy into the page cache: to do it on a thread would cost ten times as much, and threads
             # that do more than to wait for the disk wait for each other.
-            outcomes = lane.writer.commit([request], sync=[False], wait=False)
+            try:
+                outcomes = lane.writer.commit([request], sync=[False], wait=False)
+            except BaseException:
+                self._leave(lane)
+                raise
             if outcomes is not None and outcomes[0].error is None and durability == "full":
                 return await self._synced(lane, request, outcomes[0])
             if outcomes is not None:
@@ -119,6 +123,8 @@ class Lanes:
         """Stops the threads; nothing more is written."""
         self._closed.set()
         self._due.set()
+        if self._keeper is not None:
+            self._keeper.join()  # what it witnesses is not closed under it
         self._workers.stop()
 
     def close_files(self) -> None:
@@ -179,19 +185,11 @@ class Lanes:
         return future
 
     def _sync(self, lane: Lane, job: Job, outcome: Outcome) -> None:
-        """On a thread, and hardly anything but the sync: whoever has more to do there waits for the others again and again."""
+        """On a thread. Nothing here needs the loop to go on: another one may use the chat next."""
         error = lane.writer.sync()
-        outcome = outcome if error is None else Outcome(error=error)
-        assert job.loop is not None
-        try:
-            job.loop.call_soon_threadsafe(self._done, lane, job, outcome)
-        except RuntimeError:  # the loop was closed: nobody waits any more
-            self._leave(lane)
-
-    def _done(self, lane: Lane, job: Job, outcome: Outcome) -> None:
-        self._settle([(job, outcome)])
+        self._answer([job], [outcome if error is None else Outcome(error=error)])
         self._after(lane, "full")
-        self._leave(lane)
+        self._tidy(lane)
 
     def _submit(self, lane: Lane, job: Job) -> None:
         with lane.lock:
