@@ -23,8 +23,8 @@ MORE: dict[str, object] = {}
 
 _SHORT = 20  # messages of a small chat
 _ROUNDS = 5
-_DURABLE = 7  # rounds of what waits for the disk, whose mood changes
-_SECONDS = 1.0  # of appending, each time
+_DURABLE = 5  # rounds of what waits for the disk, whose mood changes
+_SECONDS = 0.4  # of appending, each time
 
 
 def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
