@@ -93,7 +93,7 @@ class Jobs:
         store = self.open()
         names = [f"chat-{number}" for number in range(chats)]
         first = max(
-            self.order["calm"], chats
+            self.order.get("calm", 5), chats
         )  # turns that make the files and start the threads before the clock
         turns = islice(conversation(self.order["seed"]), self.order["turns"] + first)
         said = [(turn, items) for turn in turns for items in self.native([turn])]
