@@ -14,7 +14,7 @@ from agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, 
 from agent.errors import CannotFit, SummaryFailed
 from agent.exporting import Form
 from agent.moment import Moment
-from agent.opening import KEEP, Opened, keep_up, open_view
+from agent.opening import KEEP, MOST, PAUSE_S, Opened, keep_up, open_view
 from agent.overflow import is_too_long
 from agent.receiving import continued
 from agent.says import Called, Content, assistant, injected, new_id, user
@@ -53,6 +53,7 @@ class Chat(Moment):
     def __init__(self, log: Log, key: str, opened: Opened, later: set[asyncio.Task[None]]) -> None:
         super().__init__(log, key, opened)
         self._kept = opened.view  # where the newest snapshot is, as far as we know
+        self._kept_at = 0.0  # when, by the loop's clock
         self._head = opened.view.head
         self._new: list[Entry] = []  # up to the head, not folded yet: nobody has asked
         self._later = later
@@ -186,18 +187,19 @@ class Chat(Moment):
             new = [entry for entry in (*between, *new) if entry.seq > self.seq]
         if not new:
             return
+        if new[0].prev != self._head.sum:
+            raise self._replaced()
         if any(type(entry.event) is Redacted for entry in new):
             await self._reopen()
             return
-        if new[0].prev != self._head.sum:
-            raise self._replaced()
         self._new += new
         self._head = Head(new[-1].seq, new[-1].link)
-        if self.seq - self._kept.seq >= KEEP:
+        behind, now = self.seq - self._kept.seq, asyncio.get_running_loop().time()
+        if behind >= MOST or (behind >= KEEP and now - self._kept_at >= PAUSE_S):
             task = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.opened))
             self._later.add(task)
             task.add_done_callback(self._later.discard)
-            self._kept = self.view
+            self._kept, self._kept_at = self.view, now
 
     def _replaced(self) -> ChatDeleted:
         return ChatDeleted("another chat of the same key took its place", chat=self.key, seq=self.seq)

@@ -20,6 +20,8 @@ from projections.spans import Spans, minus
 
 KEEP = 256
 """How far the end may be from the newest snapshot, in entries."""
+PAUSE_S, MOST = 0.1, 1024
+"""The same while they come more quickly than that: a snapshot in so many seconds, but at most so many entries back."""
 _KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
 _BYTES = 100  # of snapshots in between, an entry
 _WORTH = 64  # entries that whoever opens the chat next should not have to fold again
@@ -149,8 +151,9 @@ async def window_entries(log: Log, chat: str, opened: Opened) -> list[Entry]:
 async def entries_of(log: Log, chat: str, wanted: Spans, known: Sequence[Entry] = ()) -> list[Entry]:
     """The entries of these spans, in order; those that are ``known`` are not read again."""
     have = ((known[0].seq, known[-1].seq),) if known else ()
-    found = [entry async for entry in log.spans(chat, minus(wanted, have))]
+    missing = minus(wanted, have)
+    found = [entry async for entry in log.spans(chat, missing)] if missing else []
     for first, last in wanted:
         if known and first <= known[-1].seq and last >= known[0].seq:
             found += known[max(0, first - known[0].seq) : last - known[0].seq + 1]
-    return sorted(found, key=lambda entry: entry.seq)
+    return sorted(found, key=lambda entry: entry.seq) if missing else found

@@ -24,9 +24,9 @@ async def adopted(
         arrival = Arrival(disk, temporary, chat, segment_bytes)
         async for data in chunks:
             await asyncio.to_thread(arrival.take, data)
-        await asyncio.to_thread(arrival.finish)
+        witness = await asyncio.to_thread(arrival.finish)
         # Once begun, it is waited for: what is left of the folder must not be removed under it.
-        moving = asyncio.ensure_future(asyncio.to_thread(move_in, disk, temporary, path))
+        moving = asyncio.ensure_future(asyncio.to_thread(move_in, disk, temporary, path, witness))
         try:
             return await asyncio.shield(moving)
         except asyncio.CancelledError:
@@ -78,11 +78,14 @@ class Arrival:
         self._folder.remember(Place(first, at, self._disk.stat(path).st_ino, sealed=True))
         self._lines, self._bytes = [], 0
 
-    def finish(self) -> None:
-        """Everything is on the medium, and can be read; or it is refused."""
+    def finish(self) -> bytes:
+        """Everything is on the medium, and can be read; or it is refused. What its witness is to say."""
         head = self._unpacking.end()
-        add_segment(self._disk, self._path, self._before.seq + 1, [header(self._before), *self._lines], head)
+        witness = add_segment(
+            self._disk, self._path, self._before.seq + 1, [header(self._before), *self._lines], head
+        )
         folder = Folder(self._path, self._chat, self._disk)
         count = sum(len(page) for page in folder.pages(size=BIG_PAGE))
         if count != head.seq:
             raise CorruptLog("the last entries are not whole", chat=self._chat, seq=count + 1)
+        return witness

@@ -1,6 +1,7 @@
 """Contents too large for a line, one file each, named by their sha256. Written before the line that needs them."""
 
 import re
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,13 +15,12 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 def write_blob(disk: Disk, folder: Path, digest: str, content: bytes) -> None:
     """Durable on return. One that is there already is the same by its name, unless it was damaged."""
     path = folder / BLOBS / digest
-    try:
+    with suppress(FileExistsError):
         disk.make_folder(path.parent)
-        disk.sync_folder(folder)
-    except FileExistsError:
-        pass
+    disk.sync_folder(folder)  # also if somebody else made it, who may have been killed before this
     try:
         if sha256(read_file(disk, path)).hexdigest() == digest:
+            disk.sync_folder(path.parent)
             return
     except FileNotFoundError:
         pass

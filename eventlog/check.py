@@ -25,7 +25,7 @@ from eventlog.names import KEY_FILE
 from eventlog.offsets import CACHE
 from eventlog.scan import open_folder
 from eventlog.seals import sealed
-from eventlog.segment import first_of, segment_name
+from eventlog.segment import Place, first_of, segment_name
 from eventlog.survey import Survey, chosen, survey
 from eventlog.tombstones import lost, tombstone
 from eventlog.witness import HEAD_FILE, read_witness
@@ -65,16 +65,16 @@ def check(path: Path | str, *, full: bool = True, disk: Disk | None = None) -> R
     firsts = folder.segments()
     report = Report(folder.path, segments=len(firsts))
     _check_names(folder, report)
+    tail: Place | None = None
+    end = 0
     try:
         tail = folder.tail()
     except CorruptLog as error:
         report.problems.append(
             Problem("damaged", error.args[0], error.path or folder.path, error.offset, error.seq)
         )
-        end = 0
     except OSError as error:
         report.problems.append(Problem("damaged", str(error), folder.segment(firsts[-1]), 0, firsts[-1]))
-        end = 0
     else:
         end = report.entries = tail.at.seq
         size = folder.disk.stat(folder.segment(tail.first)).st_size
@@ -85,9 +85,9 @@ def check(path: Path | str, *, full: bool = True, disk: Disk | None = None) -> R
         report.problems.append(Problem("damaged", "the first segment is missing", folder.segment(1), None, 1))
     link: bytes | None = None
     for first in firsts:
-        link = _check_segment(folder, first, link, report, end, full=full)
+        link = _check_segment(folder, first, link, report, tail, full=full)
     if full:
-        _check_blobs(folder, report)
+        _check_blobs(folder, report, end)
     report.problems = list(dict.fromkeys(report.problems))
     return report
 
@@ -107,9 +107,9 @@ def _check_names(folder: Folder, report: Report) -> None:
 
 
 def _check_segment(
-    folder: Folder, first: int, link: bytes | None, report: Report, end: int, *, full: bool
+    folder: Folder, first: int, link: bytes | None, report: Report, tail: Place | None, *, full: bool
 ) -> bytes | None:
-    """The link after it, if every line was looked at."""
+    """The link after it, if every line was looked at. ``tail``: of the log, if it is known."""
     path = folder.segment(first)
     try:
         if not full:
@@ -125,7 +125,11 @@ def _check_segment(
             Problem("damaged", "the segment does not follow the one before it", path, 0, first)
         )
     for flaw in found.flaws:
-        torn = end > 0 and flaw.seq > end
+        # What follows the end is torn, whatever it says: after a power cut, blocks may hold lines that stood in them before.
+        follows = (
+            tail is not None and first == tail.first and flaw.offset >= tail.at.offset and not tail.sealed
+        )
+        torn = tail is not None and tail.at.seq > 0 and (flaw.seq > tail.at.seq or follows)
         report.problems.append(
             Problem("torn" if torn else "damaged", flaw.message, path, flaw.offset, flaw.seq)
         )
@@ -137,12 +141,15 @@ def _check_segment(
     return link_of(found.lines[found.last][-1]) if found.last in found.lines else None
 
 
-def _check_blobs(folder: Folder, report: Report) -> None:
+def _check_blobs(folder: Folder, report: Report, end: int) -> None:
+    """``end``: of the log, if it is known. What a line after it refers to may never have arrived: that is torn, too."""
     for name in blob_names(folder.disk, folder.path):
         path = folder.path / BLOBS / name
         if sha256(read_file(folder.disk, path)).hexdigest() != name:
             report.problems.append(Problem("damaged", "a blob does not have the content of its name", path))
     for line in _salvaged(folder):
+        if 0 < end < seq_of(line):
+            break
         try:
             folder.whole(line)
         except (ChatfoldError, OSError) as error:

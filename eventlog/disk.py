@@ -8,6 +8,7 @@ buffered file reports an error too late and writes the same bytes again when it 
 import fcntl
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,12 +30,12 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """A new file; FileExistsError if there is one."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | _FLAGS, 0o600)
+        return _kept(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | _FLAGS, 0o600))
 
     def _regular(self, fd: int, path: Path) -> int:
         # Only a regular file is read or written: not a device, a FIFO, a folder.
         if stat.S_ISREG(os.fstat(fd).st_mode):
-            return fd
+            return _kept(fd)
         os.close(fd)
         raise OSError(f"not a regular file: {str(path)!r}")
 
@@ -108,6 +109,33 @@ class Disk:
         os.rmdir(path)
 
 
+def _kept(fd: int) -> int:
+    """Never 0, 1 or 2, which are free in a daemon: what a library prints there would be written into the log."""
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
+
+
+def exists(disk: Disk, path: Path) -> bool:
+    try:
+        disk.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def is_folder(disk: Disk, path: Path) -> bool:
+    """Is it one, or a link to one?"""
+    try:
+        disk.names(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def read_file(disk: Disk, path: Path) -> bytes:
     """A whole small file."""
     fd = disk.open_read(path)
@@ -134,8 +162,8 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
         view = view[disk.write(fd, view) :]
 
 
-def publish(disk: Disk, path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Puts ``data`` at ``path`` whole or not at all, over whatever is there.
+def publish(disk: Disk, path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
+    """Puts ``data``, or its pieces, at ``path`` whole or not at all, over whatever is there.
 
     Both syncs are needed: without the first, xfs leaves an empty file after a power cut; without the
     second, the rename itself may be undone. A cache needs neither: its readers check it.
@@ -143,7 +171,8 @@ def publish(disk: Disk, path: Path, data: bytes, *, durable: bool = True) -> Non
     temporary = path.with_name(unpublished(path.name))
     fd = disk.create(temporary)
     try:
-        write_all(disk, fd, data)
+        for piece in (data,) if isinstance(data, bytes) else data:
+            write_all(disk, fd, piece)
         if durable:
             disk.sync(fd)
         disk.rename(temporary, path)

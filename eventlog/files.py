@@ -7,14 +7,14 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from eventlog.arrival import adopted
 from eventlog.clock import Clock, now
-from eventlog.disk import Disk
+from eventlog.disk import Disk, exists, is_folder
 from eventlog.errors import (
     ChatDeleted,
     ChatExists,
@@ -30,16 +30,15 @@ from eventlog.folder import BIG_PAGE, Folder
 from eventlog.forking import fork_chat
 from eventlog.grepping import grep
 from eventlog.lanes import OPEN_CHATS, Lanes
-from eventlog.layout import CHATS, LISTING, chat_path, make_root, move_out, read_key, stamp, sweep
-from eventlog.line import ESCAPE, Draft, decode, decode_all, link_of
+from eventlog.layout import CHATS, LISTING, chat_keys, chat_path, make_root, move_out, stamp, sweep
+from eventlog.line import Draft, decode, decode_all, link_of
 from eventlog.lock import alone, locked
-from eventlog.names import chat_key, is_hashed
 from eventlog.numbering import Append
 from eventlog.offsets import CACHE
 from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
-from eventlog.segment import PAGE, SEGMENT_BYTES, Place, last_of
+from eventlog.segment import SEGMENT_BYTES, Place
 from eventlog.snapshots import keep_file, keep_snapshot, kept_file, snapshot_seqs, snapshots
 from eventlog.storage import Durability
 from eventlog.watch import Watch
@@ -47,7 +46,11 @@ from eventlog.writer import Writer
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
-_HERE = 4 * PAGE  # bytes that are read without a thread
+_HERE = 2  # pages that are read without a thread
+_SHORT = 32  # a segment that is shorter than this part of a full one stays open when it is forked
+
+P = TypeVar("P")
+T = TypeVar("T")
 
 
 class FileStorage:
@@ -79,6 +82,7 @@ class FileStorage:
         self._indexes: dict[str, tuple[Folder, SearchIndex]] = {}
         self._searching = threading.Lock()
         self._prepared = self._closed = False
+        self._unfinished = False  # did an erasure fail that is still to be finished?
         _storages.add(self)
 
     async def __aenter__(self) -> Self:
@@ -91,6 +95,8 @@ class FileStorage:
 
     async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:
         self._check_writable(request.chat)
+        if self._unfinished:
+            self._prepare()
         return await self._lanes.append(request, durability or self._durability)
 
     async def flush(self) -> None:
@@ -110,11 +116,11 @@ class FileStorage:
 
     def _prepare(self) -> None:
         """Before the first change: what an earlier writer's death left to be done."""
-        if not self._prepared and (self._root / CHATS).is_dir():
+        if (self._unfinished or not self._prepared) and is_folder(self._disk, self._root / CHATS):
             make_root(self._disk, self._root)  # whoever began it may have been killed
             sweep(self._disk, self._root)
             finish_redactions(self._disk, self._root)
-            self._prepared = True
+            self._prepared, self._unfinished = True, False
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -130,35 +136,46 @@ class FileStorage:
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
         folder = self._reader(chat)
-        async for page in self._pages(folder, folder.pages(max(1, first), last)):
+        async for page in self._pages(folder, folder.pages(max(1, first), last), folder.wholes):
             yield page
 
-    def read_back(
-        self, chat: str, last: int | None = None, most: int | None = None
-    ) -> AsyncGenerator[list[bytes]]:
+    def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
         folder = self._reader(chat)
-        pages = folder.pages_back(last)
-        return self._pages(folder, pages if most is None else last_of(pages, most))
+        return self._pages(folder, folder.pages_back(last), folder.wholes)
 
-    async def _pages(self, folder: Folder, pages: Iterator[list[bytes]]) -> AsyncGenerator[list[bytes]]:
-        """The first pages, small ones, are read right here: a thread would take longer than the disk."""
-        try:
-            page = _next(folder, pages)
-        except NoSuchChat:
-            return
-        here = 0
-        while page is not None:
-            yield page
-            here += sum(map(len, page))
+    async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
+        folder = self._reader(chat)
+        found: list[Entry] = []
+        async for page in self._pages(folder, folder.stretches_back(upto, count), folder.entries):
+            found[:0] = page
+        return found
+
+    async def _pages(
+        self, folder: Folder, pages: Iterator[P], made: Callable[[P], list[T]]
+    ) -> AsyncGenerator[list[T]]:
+        """What is made of the pages. The first, small ones, are read right here: a thread would take longer than the disk."""
+        with folder.unless_deleted():
             try:
-                page = _next(folder, pages) if here < _HERE else await asyncio.to_thread(_next, folder, pages)
-            except NoSuchChat as error:
-                raise ChatDeleted("the chat was deleted", chat=error.chat, path=error.path) from None
+                page = _next(folder, pages, made)
+            except NoSuchChat:
+                return
+            here = 1
+            while page is not None:
+                yield page
+                try:
+                    page = (
+                        _next(folder, pages, made)
+                        if here < _HERE
+                        else await asyncio.to_thread(_next, folder, pages, made)
+                    )
+                    here += 1
+                except NoSuchChat as error:
+                    raise ChatDeleted("the chat was deleted", chat=error.chat, path=error.path) from None
 
     async def head(self, chat: str) -> Head:
         folder = self._reader(chat)
         try:
-            with folder.lock:
+            with folder.lock, folder.unless_deleted():
                 return folder.tail().head
         except NoSuchChat:
             return Head()
@@ -196,14 +213,8 @@ class FileStorage:
 
     async def chats(self) -> AsyncIterator[str]:
         self._check_process()
-        try:
-            names = await asyncio.to_thread(self._disk.names, self._root / CHATS)
-        except FileNotFoundError:
-            return
-        for name in sorted(names):
-            key = read_key(self._disk, self._root / CHATS / name) if is_hashed(name) else chat_key(name)
-            if key is not None:
-                yield key
+        for key in await asyncio.to_thread(lambda: list(chat_keys(self._disk, self._root))):
+            yield key
 
     async def stamps(self) -> list[tuple[str, str]]:
         return await asyncio.to_thread(self._stamps, [key async for key in self.chats()])
@@ -291,13 +302,25 @@ class FileStorage:
 
     async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
         folder = self._writable(chat)
-        chat_path(self._root, new)
+        if not exists(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
+            await self._end_segment(chat, at)
 
         def fork() -> Entry:
             with locked(folder):
                 return fork_chat(folder, self._root, new, at, first, self._clock)
 
         return await asyncio.to_thread(fork)
+
+    async def _end_segment(self, chat: str, at: int) -> None:
+        """So that a fork at the end of the log shares all of it. A short segment is copied: there would be one for each fork."""
+        reader, least = self._reader(chat), self._segment_bytes // _SHORT
+        try:
+            with reader.lock:
+                tail = reader.tail()
+        except ChatfoldError:
+            return  # whoever forks it is told
+        if tail.at.seq == at and not tail.sealed and tail.at.offset >= least:
+            await self._lanes.end_segment(chat, at, least)
 
     async def export(self, chat: str) -> AsyncIterator[bytes]:
         folder = Folder(chat_path(self._root, chat), chat, self._disk)
@@ -310,7 +333,7 @@ class FileStorage:
             try:
                 data = await asyncio.to_thread(_next_packed, packing, pages)
             except (ChatfoldError, FileNotFoundError):
-                if folder.path.exists():
+                if exists(self._disk, folder.path):
                     raise
                 raise ChatDeleted("the chat was deleted", chat=chat, path=folder.path) from None
         yield packing.end()
@@ -325,7 +348,11 @@ class FileStorage:
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         self._writable(chat)
         keys = [key async for key in self.chats()]
-        return await asyncio.to_thread(self._redact, chat, seqs, keys)
+        try:
+            return await asyncio.to_thread(self._redact, chat, seqs, keys)
+        except OSError:
+            self._unfinished = True
+            raise
 
     def _redact(self, chat: str, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         mine = self._writable(chat)
@@ -333,10 +360,10 @@ class FileStorage:
         family = {chat: mine}
         for key in keys:
             folder = self._writable(key)
-            with suppress(NoSuchChat):
+            with suppress(NoSuchChat, FileNotFoundError):  # deleted meanwhile
                 if key != chat and folder.tail().at.seq and link_of(folder.line(1)) == origin:
                     family[key] = folder
-        return redact_chats(self._root, chat, seqs, family)
+        return redact_chats(self._root, chat, seqs, family, looked_at=keys)
 
     async def delete(self, chat: str) -> None:
         folder = self._writable(chat)
@@ -383,13 +410,12 @@ class FileStorage:
         self.close_files()
 
 
-def _next(folder: Folder, pages: Iterator[list[bytes]]) -> list[bytes] | None:
-    """The next page, whole. One thread at a time in a folder: it remembers where things are."""
+def _next(folder: Folder, pages: Iterator[P], made: Callable[[P], list[T]]) -> list[T] | None:
+    """What is made of the next page. One thread at a time in a folder: it remembers where things are."""
     with folder.lock:
         try:
             page = next(pages, None)
-            # Most lines keep nothing elsewhere, and reading a long chat is mostly this line.
-            return None if page is None else [folder.whole(line) if ESCAPE in line else line for line in page]
+            return None if page is None else made(page)
         except FileNotFoundError:
             raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
 

@@ -5,18 +5,24 @@ append, roll, redact or delete: files are opened anew for each page, so that a s
 nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 """
 
+import os
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from eventlog.blobs import read_blob
 from eventlog.disk import Disk, read_at
-from eventlog.errors import ChatfoldError, CorruptLog, NoSuchChat
-from eventlog.line import SEAL, link_of, read_header, resolve, seq_of, verifies
+from eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoSuchChat
+from eventlog.events import Entry
+from eventlog.layout import LOCK_FILE
+from eventlog.line import ENTRY, ESCAPE, link_of, prev_of, read_header, resolve, seq_of, verifies
+from eventlog.neighbours import check_neighbours
 from eventlog.offsets import STRIDE, Offsets
-from eventlog.recovery import durable_in
+from eventlog.recovery import durable_after
 from eventlog.seals import Sealed, read_sealed
 from eventlog.segment import (
     PAGE,
@@ -34,34 +40,63 @@ from eventlog.segment import (
     read_page,
     segment_name,
 )
-from eventlog.stretches import Stretch
+from eventlog.stretches import Stretch, decode_stretch
 from eventlog.witness import Witness, read_witness
 
 BIG_PAGE = 1 << 18
 _FINAL = 1 << 62  # later than any seq
+_TICK = 2 * 10**9  # ns in which two changes of a file may leave it with the same time, and more
 
 
 class Folder:
-    def __init__(self, path: Path, chat: str, disk: Disk, *, may_write: bool = False) -> None:
+    """``indexing``: for a writer, who keeps the index of a segment that it has filled, and must have seen all of it."""
+
+    def __init__(
+        self, path: Path, chat: str, disk: Disk, *, may_write: bool = False, indexing: bool = False
+    ) -> None:
         self.path = path
         self.chat = chat
         self.disk = disk
         self.offsets = Offsets(path, disk, may_write=may_write)
+        self._indexing = indexing
         self.lock = threading.Lock()  # for whoever uses one folder on several threads
         self._tail: Place | None = None
+        self._seen: tuple[Place, tuple[int, ...]] | None = None  # the tail, and how the file looks
         self.snapshots: list[int] | None = None  # those that stay, once somebody has looked
         self._firsts: list[int] = []
         self._paths: dict[int, Path] = {}
+        self._lock_file = path / LOCK_FILE
+        self._fitting: dict[int, int] = {}  # segments that fit in between the others, with their inodes
 
     def remember(self, tail: Place) -> None:
         """The log ends here: says whoever has just written it."""
-        self._tail = tail
+        self._tail, self._seen = tail, None
 
     def forget(self) -> None:
         """Drops everything remembered, because the files were changed under us."""
-        self._tail = None
+        self._tail = self._seen = None
         self._firsts = []
         self.offsets.forget()
+
+    def identity(self) -> tuple[int, int] | None:
+        """Another one for every chat that ever had this key: nobody touches a chat's lock file. None if there is no chat."""
+        try:
+            status = self.disk.stat(self._lock_file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_ino, status.st_ctime_ns
+
+    @contextmanager
+    def unless_deleted(self) -> Iterator[None]:
+        """What looks damaged because the chat was deleted meanwhile, or another took its place, is ChatDeleted."""
+        before = self.identity()
+        try:
+            yield
+        except CorruptLog:
+            if self.identity() == before:
+                raise
+            self.forget()
+            raise ChatDeleted("the chat was deleted", chat=self.chat, path=self.path) from None
 
     # --- segments ------------------------------------------------------------------------------------
 
@@ -98,12 +133,23 @@ class Folder:
         finally:
             self.disk.close(fd)
 
+    def sync(self) -> None:
+        """Makes all of it durable. Segments before the last one are."""
+        with self.opened(self.segments()[-1]) as fd:
+            self.disk.sync(fd)
+
     def start(self, first: int, fd: int) -> Position:
         """The place after the header. Checks that the file is the one its name says."""
         line, newline, _ = read_at(self.disk, fd, 0, 512).partition(b"\n")
         head = read_header(line if newline else b"")
         if head.seq + 1 != first:
             raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
+        inode = self.disk.fstat(fd).st_ino
+        if self._fitting.get(first) != inode:
+            if not self._firsts or self._firsts[-1] < first:  # listed once, not with each of many segments
+                self._firsts = self.segments()
+            check_neighbours(self.disk, self.segment, self._firsts, first)
+            self._fitting[first] = inode
         return Position(head.seq, head.sum.encode(), len(line) + 1)
 
     # --- the end of the log ----------------------------------------------------------------------------
@@ -111,17 +157,20 @@ class Folder:
     def tail(self) -> Place:
         """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
         witness = None
+        known = self._tail is not None
         try:
             if self._tail is None:
                 # Before the files: it may lag behind, never lead.
                 witness = read_witness(self.disk, self.path)
                 tail = self._witnessed(witness) or self._advance(self._enter(self.segments()[-1]))
             else:
-                tail = self._advance(self._tail)
+                tail = self._tail if self._is_as_seen(self._tail) else self._advance(self._tail)
             while tail.at.seq >= tail.first and self._exists(tail.at.seq + 1):
                 tail = self._advance(self._enter(tail.at.seq + 1, tail.at.link))
         except FileNotFoundError:
             self.forget()
+            if known:  # another chat may have taken the place, which has no such segment
+                return self.tail()
             raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
         if witness is not None and witness.seq > tail.at.seq:
             raise self._corrupt(
@@ -132,14 +181,16 @@ class Folder:
 
     def _witnessed(self, witness: Witness | None) -> Place | None:
         """The tail, from where the witness says on. None if there is not the very line it names, or more segments follow."""
-        if witness is None or witness.end <= PAGE:
-            return None  # what is short is read whole, and so indexed
+        if witness is None or (self._indexing and witness.end <= PAGE):
+            return None  # what is short is read whole
         with suppress(FileNotFoundError), self.opened(witness.segment) as fd:
-            self.start(witness.segment, fd)
+            status = self.disk.fstat(fd)
             if witness.names(line_before(self.disk, fd, witness.end)):
-                inode = self.disk.fstat(fd).st_ino
-                tail = self._onward(Place(witness.segment, witness.position, inode), fd)
-                return None if tail.sealed else tail
+                inode = status.st_ino
+                self._fitting[witness.segment] = inode  # it is ours: no other chat has a line of that sum
+                self.start(witness.segment, fd)
+                tail = self._onward(Place(witness.segment, witness.position, inode), fd, status)
+                return None if tail.sealed and self.segments()[-1] != tail.first else tail
         return None
 
     def _exists(self, first: int) -> bool:
@@ -163,11 +214,11 @@ class Folder:
             if not is_same or (tail.at.seq >= tail.first and not is_after(self.disk, fd, tail.at)):
                 self.forget()  # redacted, repaired or replaced under us: lines stand elsewhere now
                 tail = Place(tail.first, self.start(tail.first, fd), status.st_ino)
-            return self._onward(tail, fd)
+            return self._onward(tail, fd, status)
 
-    def _onward(self, tail: Place, fd: int) -> Place:
+    def _onward(self, tail: Place, fd: int, status: os.stat_result) -> Place:
         at = whole = tail.at
-        stop = Stop.MORE if self.disk.fstat(fd).st_size > at.offset else Stop.END
+        stop = Stop.MORE if status.st_size > at.offset else Stop.END
         while stop is Stop.MORE:
             page = read_page(self.disk, fd, at, BIG_PAGE)
             if page.stop is Stop.BAD:
@@ -177,13 +228,27 @@ class Folder:
             at, stop = page.at, page.stop
         if stop is Stop.BAD:
             self._judge(tail.first, fd, whole)
-        return Place(tail.first, whole, tail.inode, stop is Stop.SEALED)
+        place = Place(tail.first, whole, tail.inode, stop is Stop.SEALED)
+        # As long as a change may leave the file with the time it has, its looks say nothing.
+        is_settled = status.st_ctime_ns and status.st_ctime_ns < time.time_ns() - _TICK
+        ends_here = status.st_size == whole.offset
+        self._seen = (place, _look(status)) if is_settled and ends_here else None
+        return place
+
+    def _is_as_seen(self, tail: Place) -> bool:
+        """Has nobody touched the last segment since we read its end? Then one look tells all that reading it would."""
+        if self._seen is None or self._seen[0] is not tail:
+            return False
+        return _look(self.disk.stat(self.segment(tail.first))) == self._seen[1]
 
     def _judge(self, first: int, fd: int, at: Position) -> None:
         """Returns if what follows ``at`` is torn, raises if it is damaged: see ``recovery``."""
-        rest = read_at(self.disk, fd, at.offset, self.disk.fstat(fd).st_size - at.offset)
         witness = read_witness(self.disk, self.path)
-        durable = max(durable_in(rest, _FINAL), self.segments()[-1] - 1, witness.seq if witness else 0)
+        durable = max(
+            durable_after(self.disk, fd, at.offset, _FINAL),
+            self.segments()[-1] - 1,
+            witness.seq if witness else 0,
+        )
         if durable > at.seq:
             raise self._corrupt(first, at, "bytes that were durable do not verify")
 
@@ -217,7 +282,7 @@ class Folder:
                     yield lines
                 place = Place(place.first, page.at, place.inode)
                 if page.stop is not Stop.MORE and page.at.seq < last:
-                    place = self._next_segment(place)
+                    place = self._next_segment(place, page.stop)
 
     def _sealed(self, place: Place, last: int) -> Sealed | None:
         """The segment that starts here, if it is verified at once."""
@@ -237,37 +302,53 @@ class Folder:
             self.offsets.note(place.first, inode, at.seq + 1, at.offset, page.lines)
             if page.stop is Stop.BAD and not page.lines:
                 raise CorruptLog("a line does not verify", offset=at.offset, seq=at.seq + 1)
+            if page.lines and at.link is None and not self._follows(fd, at, prev_of(page.lines[0])):
+                raise CorruptLog(
+                    "the line does not follow the one before it", offset=at.offset, seq=at.seq + 1
+                )
             return page
 
-    def _next_segment(self, place: Place) -> Place:
+    def _follows(self, fd: int, at: Position, prev: bytes) -> bool:
+        """Is the line after ``at`` the next one? A damaged line before it does not say; whoever reads that is told."""
+        if is_after(self.disk, fd, Position(at.seq, prev, at.offset)):
+            return True
+        before = line_before(self.disk, fd, at.offset)
+        return not (before.startswith(ENTRY) and verifies(before))
+
+    def _next_segment(self, place: Place, stop: Stop) -> Place:
         first = place.at.seq + 1
         if first == place.first or not self._exists(first):
-            raise self._corrupt(
-                place.first, place.at, "the segment ends too early, or the next one is missing"
-            )
+            early = "the segment ends too early, or the next one is missing"
+            bad = "bytes that were durable do not verify"
+            raise self._corrupt(place.first, place.at, bad if stop is Stop.BAD else early)
         return self._enter(first, place.at.link)
 
     def pages_back(self, last: int | None = None) -> Iterator[list[bytes]]:
         """The lines up to ``last``, last page first, each page in order."""
+        return (stretch.lines() for stretch in self.stretches_back(last))
+
+    def stretches_back(self, last: int | None = None, most: int = _FINAL) -> Iterator[Stretch]:
+        """The same, or the last ``most`` of them, not cut up."""
         tail = self.tail()
         last = tail.at.seq if last is None else min(last, tail.at.seq)
+        least = max(0, last - most)
         link: bytes | None = None  # of the line before, as the segment after it says
         for first in self._back_from(tail.first):
             if first > last:
                 continue
             with self.opened(first) as fd:
                 start = self.start(first, fd)
-                for lines in lines_back(self.disk, fd, start.offset, self._end_of(last, tail, fd)):
-                    if lines[-1].startswith(SEAL):
-                        lines.pop()
-                    if lines and not self._is_last(lines, last, link):
+                end = self._end_of(last, tail, fd)
+                for stretch, count in lines_back(self.disk, fd, start.offset, end, last - least):
+                    if not self._is_last(stretch, last, link):
                         raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
-                    if lines:
-                        yield lines
-                        last, link = last - len(lines), None
-                if last >= first:
+                    yield stretch
+                    last, link = last - count, None
+                if last >= max(first, least + 1):
                     raise CorruptLog("the segment ends too early", seq=last)
                 link = start.link
+            if last <= least:
+                return
         if last > 0:
             self.segment_of(last)  # raises: it is in no segment
 
@@ -284,9 +365,9 @@ class Folder:
             return self.disk.fstat(fd).st_size
         return self.find(last + 1)[1]
 
-    def _is_last(self, lines: list[bytes], last: int, link: bytes | None) -> bool:
+    def _is_last(self, lines: Stretch, last: int, link: bytes | None) -> bool:
         """Do these verified lines end with seq ``last``?"""
-        end = lines[-1]
+        end = lines.last()
         return seq_of(end) == last and (link is None or link_of(end) == link)
 
     def line(self, seq: int) -> bytes:
@@ -324,6 +405,18 @@ class Folder:
             if now != line:
                 return self.whole(now)  # erased since it was read, together with what it refers to
             error.chat, error.seq = self.chat, seq_of(line)
+            raise
+
+    def wholes(self, lines: list[bytes]) -> list[bytes]:
+        # Most lines keep nothing elsewhere, and reading a long chat is mostly this line.
+        return [self.whole(line) if ESCAPE in line else line for line in lines]
+
+    def entries(self, stretch: Stretch) -> list[Entry]:
+        """What verified lines say, whole."""
+        try:
+            return list(chain.from_iterable(decode_stretch(stretch, self.whole)))
+        except CorruptLog as error:
+            error.chat = self.chat
             raise
 
     # --- finding a line ----------------------------------------------------------------------------------
@@ -372,10 +465,11 @@ class Folder:
     def _near(self, first: int, fd: int, seq: int) -> tuple[int, int, int]:
         """What ``offsets.nearest`` says of a line a little before ``seq``, also of the open segment, which has no index."""
         inode = self.disk.fstat(fd).st_ino
-        near = self.offsets.nearest(first, inode, seq)
-        if near is None and self._tail is not None and first != self._tail.first:
+        full = self._tail is not None and first != self._tail.first
+        near = self.offsets.nearest(first, inode, seq, full=full)
+        if near is None and full:
             self.index(first)
-            near = self.offsets.nearest(first, inode, seq)
+            near = self.offsets.nearest(first, inode, seq, full=full)
         if near is None or seq - near[0] >= STRIDE:
             near = *line_near(self.disk, fd, self.start(first, fd).offset, first, seq), 0
         return near
@@ -394,3 +488,8 @@ class Folder:
                 at, stop = page.at, page.stop
         if stop is not Stop.BAD:
             self.offsets.keep(first)
+
+
+def _look(status: os.stat_result) -> tuple[int, ...]:
+    """What is another after every change, unless that came in the same tick of the clock as the one before."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

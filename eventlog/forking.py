@@ -1,7 +1,8 @@
 """Fork: a complete chat in its own folder, at a cost that does not grow with the history's bytes.
 
 Full segments are shared by hard link, the one the fork point is in is copied up to there, caches that still hold
-come along. The first own line says ``forked`` and is chained on the parent's last one.
+come along. The first own line says ``forked`` and is chained on the parent's last one. At the end of a log that this
+process writes nothing is copied: the parent's segment was ended there before (``Writer.end_segment``), unless it is short.
 """
 
 import errno
@@ -20,7 +21,7 @@ from eventlog.line import Draft, build, header, link_of
 from eventlog.lookups import LOOKUPS
 from eventlog.offsets import CACHE
 from eventlog.search import SEARCH, share_search
-from eventlog.segment import segment_name
+from eventlog.segment import Place, segment_name
 from eventlog.snapshots import share_snapshots
 
 
@@ -31,32 +32,32 @@ def fork_chat(parent: Folder, root: Path, new: str, at: int, first: Draft, clock
     tail = parent.tail()
     if not 0 < at <= tail.at.seq:
         raise NoSuchPoint(f"there is no entry {at}, the chat ends at {tail.at.seq}", chat=parent.chat, seq=at)
-    link = link_of(parent.line(at)).decode()
+    link = tail.head.sum if at == tail.at.seq else link_of(parent.line(at)).decode()
     entry = Entry(at + 1, clock(), first.event, synced=at, prev=link)
     line = build(entry, first.raw)
     mine = Head(at + 1, line[-18:-2].decode())
     with new_folder(disk, path, new) as temporary:
-        shared, partial = _split(parent, at)
+        shared, partial = _split(parent, tail, at)
         for segment in shared:
             _share(disk, parent.segment(segment), temporary / segment_name(segment))
-        if partial is None:
-            add_segment(disk, temporary, at + 1, [header(Head(at, link)), line], mine)
-        else:
-            add_segment(disk, temporary, partial[0], [line], mine, _copied(parent, *partial))
         _bring_blobs(disk, parent.path, temporary)
         _bring_caches(disk, parent.path, temporary, shared, at)
-        if not move_in(disk, temporary, path):
+        # Last, so that one commit of the file system's journal makes the names durable, too.
+        if partial is None:
+            witness = add_segment(disk, temporary, at + 1, [header(Head(at, link)), line], mine)
+        else:
+            witness = add_segment(disk, temporary, partial[0], [line], mine, _copied(parent, *partial))
+        if not move_in(disk, temporary, path, witness):
             raise ChatExists("there is a chat of this key already", chat=new, path=path)
     return Entry(at + 1, entry.ts, first.event, synced=at, prev=link, sum=mine.sum)
 
 
-def _split(parent: Folder, at: int) -> tuple[list[int], tuple[int, int] | None]:
+def _split(parent: Folder, tail: Place, at: int) -> tuple[list[int], tuple[int, int] | None]:
     """(segments to share whole, (the segment to copy, how many of its bytes))"""
-    firsts = [first for first in parent.segments() if first <= at]
-    following = [*parent.segments(), None][len(firsts)]
-    if following == at + 1:
+    segments = parent.segments()
+    firsts = [first for first in segments if first <= at]
+    if at + 1 in segments or (at == tail.at.seq and tail.sealed):
         return firsts, None
-    tail = parent.tail()
     end = tail.at.offset if at == tail.at.seq else parent.find(at + 1)[1]
     return firsts[:-1], (firsts[-1], end)
 
@@ -72,7 +73,7 @@ def _share(disk: Disk, old: Path, new: Path) -> None:
     try:
         disk.link(old, new)
     except OSError as error:
-        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
         fd = disk.open_read(old)  # a file system without hard links
         try:
@@ -92,13 +93,14 @@ def _bring_blobs(disk: Disk, old: Path, new: Path) -> None:
 
 def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) -> None:
     with suppress(OSError):  # caches: what is missing is made again
-        disk.make_folder(new / CACHE)
+        theirs, ours = old / CACHE, new / CACHE
+        disk.make_folder(ours)
         for first in shared:
             name = f"{first:016d}.offsets"
             with suppress(FileNotFoundError):
-                disk.link(old / CACHE / name, new / CACHE / name)
+                disk.link(theirs / name, ours / name)
         share_snapshots(disk, old, new, at, shared)
-        share_search(disk, old / CACHE / SEARCH, new / CACHE / SEARCH, at)
+        share_search(disk, theirs / SEARCH, ours / SEARCH, at)
         disk.make_folder(new / LOOKUPS)
         for name in disk.names(old / LOOKUPS):
             if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from eventlog.errors import ChatfoldError
+from eventlog.events import Head
 from eventlog.folder import Folder
+from eventlog.line import link_of
 from eventlog.lookups import Lookups
 from eventlog.numbering import Append
 
 _NEARBY = 5000  # entries: about a segment
+_ENDS = 1024
 
 
 class FolderHistory:
@@ -18,6 +21,9 @@ class FolderHistory:
         self._folder = folder
         self._lookups = Lookups(folder.path, folder.disk, self._whole_lines, folder.link)
         self._pending: dict[int, bytes] = {}  # and those of the folder that were asked for meanwhile
+        self._ends: dict[
+            int, str
+        ] = {}  # seq -> link, of the last batches: each of many appenders knows another
         self._tracking = False  # are the lookups up to date while entries are numbered?
 
     # --- what ``number`` asks -------------------------------------------------------------------------
@@ -30,6 +36,9 @@ class FolderHistory:
         if line is None:  # a group of appends often asks for the same one
             line = self._pending[seq] = self._folder.line(seq)
         return line
+
+    def link(self, seq: int) -> str:
+        return self._ends.get(seq) or link_of(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self._folder.blob(digest)
@@ -59,6 +68,16 @@ class FolderHistory:
             return True
         return not (any(request.id is not None for request in requests) or _has_texts(requests))
 
+    def ends(self, head: Head) -> None:
+        """A batch that was numbered, and will be written or ``rolled_back``."""
+        if len(self._ends) >= _ENDS:
+            self._ends.clear()
+        self._ends[head.seq] = head.sum
+
+    def forget_ends(self) -> None:
+        """Somebody else has written: what ours are followed by is for the lines to say."""
+        self._ends.clear()
+
     def written(self, old: int, new: int) -> None:
         """Everything that was numbered after ``old`` is in the folder now, up to ``new``."""
         self._lookups.reach(old, new)
@@ -66,6 +85,7 @@ class FolderHistory:
 
     def rolled_back(self) -> None:
         """Some of what was numbered will never be written."""
+        self._ends.clear()
         self._pending.clear()
         self._lookups.forget_recent()
 

@@ -28,13 +28,17 @@ _LATER_S = 0.2
 _GROUP_BYTES = 4 << 20
 
 
-class Job(msgspec.Struct, frozen=True, gc=False):
-    """An append or, without a ``request``, a sync; and who waits for it, if anybody does."""
+class Job(msgspec.Struct, frozen=True):
+    """An append or, without a ``request``, a sync or the end of a segment; and who waits for it, if anybody does.
+
+    Seen by the collector, as ``Outcome`` is.
+    """
 
     request: Append | None
     durability: Durability
     loop: asyncio.AbstractEventLoop | None = None
     future: "asyncio.Future[list[Entry]] | None" = None
+    end: tuple[int, int] | None = None
 
 
 class Lane:
@@ -46,6 +50,7 @@ class Lane:
         self.busy = False
         self.lock = threading.Lock()
         self.due: Literal["", "sync", "witness"] = ""  # what is to be done soon
+        self.gone = False  # the chat was deleted: whoever is in here last closes its files
 
     def enter(self) -> bool:
         """Takes the writer, if nobody has it."""
@@ -61,7 +66,7 @@ class Lane:
             while self.queue and size < _GROUP_BYTES:
                 job = self.queue.popleft()
                 group.append(job)
-                size += sum(len(draft.raw) for draft in job.request.drafts) if job.request else 0
+                size += sum([len(draft.raw) for draft in job.request.drafts]) if job.request else 0
             self.busy = bool(group)
         return group
 
@@ -77,6 +82,9 @@ class Lanes:
         self._closed = threading.Event()
         self._due = threading.Event()
         self._keeper: threading.Thread | None = None
+        self._later_s = _LATER_S
+        self._retiring: set[Lane] = set()
+        self._failed: Exception | None = None  # a sync of one that was retired: whoever flushes is told
 
     async def append(self, request: Append, durability: Durability) -> list[Entry]:
         lane = self._lane(request.chat)
@@ -101,20 +109,45 @@ class Lanes:
         return await self._wait(lane, request, durability)
 
     async def flush(self) -> None:
-        await asyncio.gather(*(self._wait(lane, None, "full") for lane in self._lanes.values()))
+        lanes = [*self._lanes.values(), *self._retiring]
+        await asyncio.gather(*(self._wait(lane, None, "full") for lane in lanes))
+        if self._failed is not None:
+            raise self._failed
+
+    async def end_segment(self, chat: str, upto: int, least: int) -> None:
+        """See ``Writer.end_segment``. Only by a writer that is at work: one that knows nothing would take longer than a copy."""
+        lane = self._lanes.get(chat)
+        if lane is not None:
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[list[Entry]] = loop.create_future()
+            self._submit(lane, Job(None, "full", loop, future, (upto, least)))
+            await future
 
     def forget(self, chat: str) -> None:
         """The chat was deleted."""
         lane = self._lanes.pop(chat, None)
-        if lane is not None and lane.enter():  # a busy one notices by itself
-            lane.writer.close()
+        if lane is not None:
+            lane.gone = True
+            if lane.enter():
+                self._let_go(lane)
+
+    def _let_go(self, lane: Lane) -> None:
+        """Of a chat that was deleted: its files would be kept, by the system too, for as long as we have them open."""
+        lane.writer.close()
+        with lane.lock:
+            lane.busy = stays = bool(lane.queue)
+        if stays:  # they will be told that it is gone
+            self._workers.submit(self._work, lane)
 
     async def close(self) -> None:
         """Everything durable, all files closed."""
         try:
             await self.flush()
         finally:
-            await asyncio.to_thread(self.abandon)
+            try:
+                await asyncio.to_thread(self.abandon)
+            except RuntimeError:  # no more threads are to be had: we wait here
+                self.abandon()
             for lane in self._lanes.values():
                 lane.writer.retire()
             self._lanes.clear()
@@ -149,19 +182,24 @@ class Lanes:
             if excess > 0 and lane.enter():
                 excess -= 1
                 del self._lanes[chat]
+                self._retiring.add(lane)
                 self._workers.submit(self._retire, lane)
 
     def _retire(self, lane: Lane) -> None:
-        lane.writer.sync()
+        self._failed = lane.writer.sync() or self._failed
         lane.writer.retire()
         self._work(lane)  # somebody may have got hold of it meanwhile
+        self._retiring.discard(lane)
 
     def _leave(self, lane: Lane) -> None:
-        """The lane is free again, unless somebody came meanwhile or there is something to tidy up."""
-        with lane.lock:
-            lane.busy = bool(lane.queue) or lane.writer.is_untidy
-        if lane.busy:
+        if not self._is_left(lane):
             self._workers.submit(self._tidy, lane)
+
+    def _is_left(self, lane: Lane) -> bool:
+        """Is the lane free again? Not if somebody came meanwhile or there is something to tidy up."""
+        with lane.lock:
+            lane.busy = stays = bool(lane.queue) or lane.writer.is_untidy or lane.gone
+        return not stays  # not ``lane.busy``, which may be somebody else's by now
 
     def _tidy(self, lane: Lane) -> None:
         lane.writer.tidy()
@@ -187,9 +225,12 @@ class Lanes:
     def _sync(self, lane: Lane, job: Job, outcome: Outcome) -> None:
         """On a thread. Nothing here needs the loop to go on: another one may use the chat next."""
         error = lane.writer.sync()
-        self._answer([job], [outcome if error is None else Outcome(error=error)])
         self._after(lane, "full")
-        self._tidy(lane)
+        # The lane is left before the answer is given: whoever waited for that finds it free, and the interpreter's lock, too.
+        is_left = self._is_left(lane)
+        self._answer([job], [outcome if error is None else Outcome(error=error)])
+        if not is_left:
+            self._tidy(lane)
 
     def _submit(self, lane: Lane, job: Job) -> None:
         with lane.lock:
@@ -203,11 +244,15 @@ class Lanes:
         while group := lane.take():
             try:
                 outcomes = self._commit(lane, group)
+            except MemoryError as error:
+                outcomes = [Outcome(error=error)] * len(group)
             except BaseException as error:  # noqa: BLE001 (reported to everybody who waits)
                 outcomes = [Outcome(error=RuntimeError(f"a bug in chatfold: {error!r}"))] * len(group)
             self._answer(group, outcomes)
             if lane.writer.is_untidy:
                 lane.writer.tidy()
+        if lane.gone and lane.enter():
+            self._let_go(lane)
 
     def _commit(self, lane: Lane, group: list[Job]) -> list[Outcome]:
         appends = [job for job in group if job.request is not None]
@@ -216,9 +261,13 @@ class Lanes:
             requests = [job.request for job in appends if job.request is not None]
             outcomes = lane.writer.commit(requests, sync=[job.durability == "full" for job in appends]) or []
             self._after(lane, "normal" if any(job.durability == "normal" for job in appends) else "full")
-        synced = Outcome(error=lane.writer.sync()) if len(appends) < len(group) else Outcome()
+        syncs = any(job.request is None and job.end is None for job in group)
+        synced = Outcome(error=lane.writer.sync()) if syncs else Outcome()
         answers = iter(outcomes)
-        return [synced if job.request is None else next(answers) for job in group]
+        return [next(answers) if job.request else self._ended(lane, job) or synced for job in group]
+
+    def _ended(self, lane: Lane, job: Job) -> Outcome | None:
+        return Outcome(error=lane.writer.end_segment(*job.end)) if job.end else None
 
     def _after(self, lane: Lane, durability: Durability) -> None:
         """What an append leaves to be done by others."""
@@ -226,17 +275,27 @@ class Lanes:
             with lane.lock:
                 lane.due = "sync" if durability == "normal" or lane.due == "sync" else "witness"
             self._due.set()
-            if self._keeper is None:
-                self._keeper = threading.Thread(target=self._look_after, name="chatfold-keeper", daemon=True)
-                self._keeper.start()
+            if self._keeper is None and not self._has_started_keeper() and durability == "normal":
+                self._submit(lane, Job(None, "full"))
         ready = lane.writer.ready_seal()
         if ready is not None:
             self._workers.submit(ready)
 
+    def _has_started_keeper(self) -> bool:
+        keeper = threading.Thread(target=self._look_after, name="chatfold-keeper", daemon=True)
+        try:
+            keeper.start()
+        except RuntimeError:  # no more threads are to be had
+            return False
+        self._keeper = keeper
+        return True
+
     def _look_after(self) -> None:
         """On its own thread: within 200 ms a ``normal`` append is synced, and what is synced is witnessed."""
-        while self._due.wait() and not self._closed.wait(_LATER_S):
-            self._due.clear()
+        while self._due.wait():
+            self._due.clear()  # before we look whether to stop: whoever says so sets it afterwards
+            if self._closed.wait(self._later_s):
+                return
             for lane in list(self._lanes.values()):
                 with lane.lock:
                     due, lane.due = lane.due, ""

@@ -19,10 +19,10 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from eventlog.blobs import BLOBS
-from eventlog.disk import Disk, is_unpublished, publish, read_file, remove_tree, write_all
+from eventlog.disk import Disk, exists, is_unpublished, publish, read_file, remove_tree, write_all
 from eventlog.events import Head
 from eventlog.lookups import LOOKUPS
-from eventlog.names import KEY_FILE, folder_name, is_hashed
+from eventlog.names import KEY_FILE, chat_key, folder_name, is_hashed
 from eventlog.offsets import CACHE
 from eventlog.segment import Position, first_of, segment_name
 from eventlog.values import escape_text, unescape
@@ -39,15 +39,17 @@ _NEW = ".new-"
 
 
 def make_root(disk: Disk, root: Path) -> None:
-    missing = [path for path in (root, *root.parents) if not path.exists()]
-    for path in reversed(missing):
+    """Durable on return. Whoever finds a folder without what is made next syncs it, too: its maker may have been killed."""
+    if exists(disk, root / TRASH) and exists(disk, root / CHATS):
+        return
+    missing = [path for path in (root, *root.parents) if not exists(disk, path)]
+    there = missing[-1].parent if missing else root
+    with suppress(PermissionError):  # then it is not of our making
+        disk.sync_folder(there.parent)
+    for path in (*reversed(missing), root / CHATS, root / TRASH):
         with suppress(FileExistsError):
             disk.make_folder(path)
-            disk.sync_folder(path.parent)
-    for name in (CHATS, TRASH):
-        with suppress(FileExistsError):
-            disk.make_folder(root / name)
-            disk.sync_folder(root)
+        disk.sync_folder(path.parent)
 
 
 def chat_path(root: Path, key: str) -> Path:
@@ -94,20 +96,36 @@ def _locked_folder(disk: Disk, parent: Path) -> tuple[Path, int]:
 
 
 def read_key(disk: Disk, folder: Path) -> str | None:
-    """The key kept in a folder whose name is too short for it."""
+    """The key kept in a folder whose name is too short for it. None if there is none: it is no chat."""
     try:
         key = unescape(msgspec.json.decode(read_file(disk, folder / KEY_FILE), type=str))
-    except (OSError, msgspec.DecodeError):
+    except msgspec.DecodeError:
         return None
+    except OSError as error:
+        if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # None: not a regular file
+            return None
+        raise  # or whoever erases everywhere would pass over a chat, and not say so
     return key if isinstance(key, str) and folder_name(key) == folder.name else None
+
+
+def chat_keys(disk: Disk, root: Path) -> Iterator[str]:
+    """Of all chats there are, in the order of their folders' names."""
+    try:
+        names = disk.names(root / CHATS)
+    except FileNotFoundError:
+        return
+    for name in sorted(names):
+        key = read_key(disk, root / CHATS / name) if is_hashed(name) else chat_key(name)
+        if key is not None:
+            yield key
 
 
 def add_segment(
     disk: Disk, temporary: Path, first: int, lines: list[bytes], head: Head, before: Iterable[bytes] = ()
-) -> None:
+) -> bytes:
     """The open segment of a folder that is being made: what came ``before``, then these lines.
 
-    Its bytes are durable on return, its name is when the chat appears.
+    Its bytes are durable on return, its name is when the chat appears. What its witness is to say.
     """
     size = 0
     fd = disk.create(temporary / segment_name(first))
@@ -118,12 +136,11 @@ def add_segment(
         disk.sync(fd)
     finally:
         disk.close(fd)
-    at = Position(head.seq, head.sum.encode(), size)
-    publish(disk, temporary / HEAD_FILE, witness_bytes(first, at), durable=False)
+    return witness_bytes(first, Position(head.seq, head.sum.encode(), size))
 
 
-def move_in(disk: Disk, temporary: Path, path: Path) -> bool:
-    """False if there is a chat already."""
+def move_in(disk: Disk, temporary: Path, path: Path, witness: bytes) -> bool:
+    """False if there is a chat already. There is a witness once its name is durable."""
     disk.sync_folder(temporary)
     try:
         disk.rename(temporary, path)
@@ -132,6 +149,8 @@ def move_in(disk: Disk, temporary: Path, path: Path) -> bool:
             return False
         raise
     disk.sync_folder(path.parent)
+    with suppress(OSError):  # whoever opens it first does without
+        publish(disk, path / HEAD_FILE, witness, durable=False)
     return True
 
 
@@ -140,10 +159,19 @@ def move_out(disk: Disk, root: Path, path: Path) -> None:
     trash = root / TRASH / os.urandom(8).hex()
     disk.rename(path, trash)
     drop_listing(disk, root)
-    disk.sync_folder(path.parent)  # both, or a power cut brings it back
-    disk.sync_folder(trash.parent)
-    remove_tree(disk, trash)
-    disk.sync_folder(trash.parent)
+    _remove(disk, root, trash)
+
+
+def _remove(disk: Disk, root: Path, path: Path) -> None:
+    """A folder that was moved away, or never moved in."""
+    disk.sync_folder(root / CHATS)  # both, or a power cut brings it back, and without what is removed next
+    disk.sync_folder(root / TRASH)
+    try:
+        remove_tree(disk, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):  # else somebody who sweeps is at it, too
+            raise
+    disk.sync_folder(path.parent)  # or a power cut brings back words that are erased meanwhile
 
 
 def drop_listing(disk: Disk, root: Path) -> None:
@@ -153,37 +181,71 @@ def drop_listing(disk: Disk, root: Path) -> None:
 
 
 def sweep(disk: Disk, root: Path) -> None:
-    """Removes what crashes left. A folder that is still being made is locked, and left alone."""
-    leftovers = [root / TRASH / name for name in disk.names(root / TRASH)]
-    leftovers += [root / CHATS / name for name in disk.names(root / CHATS) if name.startswith(_NEW)]
+    """Removes what crashes left, as far as it can."""
     with suppress(OSError):
         for name in disk.names(root / CACHE):
             if is_unpublished(name):
                 disk.unlink(root / CACHE / name)  # or its writer does without: it is a cache
-    for path in leftovers:
+    for path in _leftovers(disk, root):
         with suppress(OSError):
-            lock = disk.open_update(path / LOCK_FILE)
-            try:
-                if disk.try_lock(lock):
-                    remove_tree(disk, path)
-            finally:
-                disk.close(lock)
+            _remove_leftover(disk, root, path)
+
+
+def remove_leftovers(disk: Disk, root: Path) -> None:
+    """The same, of folders, and for good, also if they are gone already: what is erased now may be in there."""
+    for path in _leftovers(disk, root):
+        with suppress(FileNotFoundError):
+            _remove_leftover(disk, root, path)
+    disk.sync_folder(root / CHATS)
+    disk.sync_folder(root / TRASH)
+
+
+def _leftovers(disk: Disk, root: Path) -> list[Path]:
+    trash = [root / TRASH / name for name in disk.names(root / TRASH)]
+    return trash + [root / CHATS / name for name in disk.names(root / CHATS) if name.startswith(_NEW)]
+
+
+def _remove_leftover(disk: Disk, root: Path, path: Path) -> None:
+    """A folder that is still being made is locked, and left alone."""
+    lock = disk.open_update(path / LOCK_FILE)
+    try:
+        if disk.try_lock(lock):
+            _remove(disk, root, path)
+    finally:
+        disk.close(lock)
 
 
 def sweep_chat(disk: Disk, folder: Path) -> None:
-    """Removes files that were being published when their writer died. The caller holds the lock."""
-    for path in (folder, folder / BLOBS, folder / CACHE, folder / LOOKUPS):
+    """Removes, as far as it can, files that were being published when their writer died. The caller holds the lock."""
+    for path in _published_in(folder):
         with suppress(OSError):
-            for name in disk.names(path):
-                if is_unpublished(name) or name.startswith(NOTE):
-                    disk.unlink(path / name)
+            _remove_unpublished(disk, path)
 
 
-def set_aside(disk: Disk, folder: Path, name: str, data: bytes) -> Path:
+def remove_unpublished(disk: Disk, folder: Path) -> None:
+    """The same, and for good, also if they are gone already: what is erased now may be in there, and a power cut bring it back."""
+    for path in _published_in(folder):
+        with suppress(FileNotFoundError):
+            _remove_unpublished(disk, path)
+            disk.sync_folder(path)
+
+
+def _published_in(folder: Path) -> tuple[Path, ...]:
+    return folder, folder / BLOBS, folder / CACHE, folder / LOOKUPS
+
+
+def _remove_unpublished(disk: Disk, path: Path) -> None:
+    for name in disk.names(path):
+        if is_unpublished(name) or name.startswith(NOTE):
+            with suppress(FileNotFoundError):  # a cache, whose writer holds no lock
+                disk.unlink(path / name)
+
+
+def set_aside(disk: Disk, folder: Path, name: str, data: bytes | Iterable[bytes]) -> Path:
     """Keeps bytes that are about to be removed from the log."""
     with suppress(FileExistsError):
         disk.make_folder(folder / ASIDE)
-        disk.sync_folder(folder)
+    disk.sync_folder(folder)  # also if somebody else made it, who may have been killed before this
     path = folder / ASIDE / f"{name}-{os.urandom(4).hex()}"
     publish(disk, path, data)
     return path

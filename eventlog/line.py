@@ -7,6 +7,8 @@ without their newline.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +17,7 @@ from xxhash import xxh3_64_hexdigest
 
 from eventlog.errors import CorruptLog, InvalidEvent, NewerFormat
 from eventlog.events import Entry, Event, Head, Unknown
+from eventlog.plain import is_plain
 from eventlog.values import ESC, Elsewhere, check, escape, escape_text, long_strings, to_builtins, unescape
 
 FORMAT = 1
@@ -31,6 +34,9 @@ ESCAPE = ord(ESC)
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_any = msgspec.json.Decoder().decode
+
+UNREADABLE = (msgspec.DecodeError, ValueError, LookupError, TypeError, RecursionError)
+"""What comes of decoding a line that somebody made up: anybody can compute sums."""
 
 
 # --- framing ---------------------------------------------------------------------------------------------
@@ -69,12 +75,33 @@ def accepted(lines: list[bytes], link: bytes | None) -> int:
     return len(lines)
 
 
+def are_accepted(data: bytes, starts: list[int], stop: int) -> bool:
+    """Would ``accepted`` accept all the lines that begin at these bytes, each with its newline, the last one's before ``stop``?
+
+    They are not cut out for it: to copy them costs more than their sums.
+    """
+    ends, view = [*starts[1:], stop], memoryview(data)
+    sums = [xxh3_64_hexdigest(view[start : end - _SUM - 1]) for start, end in zip(starts, ends, strict=True)]
+    tails = b"".join([data[end - _SUM - 18 : end - 1] for end in ends])  # <prev>","sum":"<sum>"}
+    # The prev of the first may be any. All that follows it is known: each sum comes twice, as the next one's prev, too.
+    chain = "".join([f'{one}"}}{one}","sum":"' for one in sums])
+    return tails[16:] == b'","sum":"%b' % chain[:-25].encode()
+
+
 def prev_of(line: bytes) -> bytes:
     return line[_PREV]
 
 
 def seq_of(line: bytes) -> int:
-    return int(line[len(ENTRY) : line.index(b",")])
+    try:
+        return int(line[len(ENTRY) : line.index(b",")])
+    except ValueError as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception, seq: int | None = None) -> CorruptLog:
+    what = "is not JSON" if isinstance(error, msgspec.DecodeError) else "cannot be read"
+    return CorruptLog(f"a line that verifies {what}: {error}", seq=seq)
 
 
 _MARKS = re.compile(rb'(?:,"batch":"(\d+)/(\d+)")?(?:,"synced":(\d+))?(?:,"was":"([0-9a-f]{16})")?')
@@ -131,7 +158,10 @@ def draft(event: Event) -> Draft:
     if type(event) is Unknown:
         return _draft_unknown(event)
     texts: list[str] = []
-    odd = check(event, texts)
+    odd = False
+    if not is_plain(event, texts):
+        texts.clear()
+        odd = check(event, texts)
     try:
         raw = _encode(event) if not odd else b""
     except UnicodeEncodeError:  # a lone surrogate somewhere
@@ -187,10 +217,12 @@ def _draft_unknown(event: Unknown) -> Draft:
     return Draft(event, raw)
 
 
-def named(run: str | None, id: str | None) -> bytes:
-    """What stands between the time and the event."""
+def named(ts: int, run: str | None, id: str | None) -> bytes:
+    """What stands between the seq and the event."""
     names = b"" if run is None else b',"run":' + _encode(escape_text(run))
-    return names if id is None else names + b',"id":' + _encode(escape_text(id))
+    if id is not None:
+        names += b',"id":' + _encode(escape_text(id))
+    return b',"ts":%d%b,"event":' % (ts, names)
 
 
 def marked(batch: str | None, synced: int | None, was: str | None = None) -> bytes:
@@ -201,16 +233,16 @@ def marked(batch: str | None, synced: int | None, was: str | None = None) -> byt
     return found if was is None else found + b',"was":"%b"' % was.encode()
 
 
-def frame(seq: int, ts: int, names: bytes, raw: bytes, marks: bytes, prev: bytes) -> bytes:
+def frame(seq: int, names: bytes, raw: bytes, marks: bytes, prev: bytes) -> bytes:
     """The line, from its parts in the order they stand in it."""
-    body = b'{"seq":%d,"ts":%d%b,"event":%b%b,"prev":"%b"' % (seq, ts, names, raw, marks, prev)
-    return b'%b,"sum":"%b"}' % (body, xxh3_64_hexdigest(body).encode())
+    body = b"".join((b'{"seq":', b"%d" % seq, names, raw, marks, b',"prev":"', prev, b'"'))
+    return b"".join((body, b',"sum":"', xxh3_64_hexdigest(body).encode(), b'"}'))
 
 
 def build(entry: Entry, raw: bytes) -> bytes:
     """The line of ``entry``, whose event is ``raw``; ``entry.sum`` is not looked at."""
     marks = marked(entry.batch, entry.synced, entry.was)
-    return frame(entry.seq, entry.ts, named(entry.run, entry.id), raw, marks, entry.prev.encode())
+    return frame(entry.seq, named(entry.ts, entry.run, entry.id), raw, marks, entry.prev.encode())
 
 
 class _Envelope(msgspec.Struct):
@@ -235,15 +267,15 @@ _decode_tag = msgspec.json.Decoder(_Tag).decode
 
 
 def decode(line: bytes) -> Entry:
-    """The entry of a verified, resolved line. An event we cannot read becomes ``Unknown``."""
+    """The entry of a verified, resolved line. An event we cannot read becomes ``Unknown``; what is no entry, CorruptLog."""
     try:
         if ESCAPE not in line:
             return _decode_entry(line)
         entry = msgspec.convert(unescape(_decode_any(line)), Entry)
     except msgspec.ValidationError:
         return _decode_unknown(line)
-    except msgspec.DecodeError as error:
-        raise CorruptLog(f"a line that verifies is not JSON: {error}") from None
+    except UNREADABLE as error:
+        raise _unreadable(error, _said_seq(line)) from None
     return entry if type(entry.event) is not Unknown else _decode_unknown(line)
 
 
@@ -257,6 +289,14 @@ def decode_all(lines: list[bytes], whole: Callable[[bytes], bytes]) -> Iterator[
             yield _decode_entry(line)
         except msgspec.ValidationError:
             yield _decode_unknown(line)
+        except UNREADABLE:
+            yield decode(line)  # says what is wrong with it
+
+
+def _said_seq(line: bytes) -> int | None:
+    with suppress(CorruptLog):
+        return seq_of(line)
+    return None
 
 
 def _decode_unknown(line: bytes) -> Entry:
@@ -264,27 +304,36 @@ def _decode_unknown(line: bytes) -> Entry:
     try:
         envelope = _decode_envelope(line)
         event = Unknown(_decode_tag(envelope.event).type, bytes(envelope.event))
+        fields = {
+            name: unescape(getattr(envelope, name)) for name in _Envelope.__struct_fields__ if name != "event"
+        }
     except msgspec.DecodeError as error:
-        raise CorruptLog(f"a line that verifies is not an entry: {error}") from None
-    fields = {
-        name: unescape(getattr(envelope, name)) for name in _Envelope.__struct_fields__ if name != "event"
-    }
+        raise CorruptLog(f"a line that verifies is not an entry: {error}", seq=_said_seq(line)) from None
+    except UNREADABLE as error:
+        raise _unreadable(error, _said_seq(line)) from None
     return Entry(event=event, **fields)
 
 
 def decode_loosely(line: bytes) -> dict[str, Any]:
     """The fields of a line as JSON has them, odd values still escaped."""
-    fields: dict[str, Any] = _decode_any(line)
+    try:
+        fields: dict[str, Any] = _decode_any(line)
+    except UNREADABLE as error:
+        raise _unreadable(error, _said_seq(line)) from None
     return fields
 
 
 def event_bytes(line: bytes) -> bytes:
     """The event of a resolved line, byte for byte."""
-    return bytes(_decode_envelope(line).event)
+    try:
+        return bytes(_decode_envelope(line).event)
+    except UNREADABLE as error:
+        raise _unreadable(error, _said_seq(line)) from None
 
 
 # --- what a line keeps elsewhere -------------------------------------------------------------------------
 
+_FEW = 24
 _ELSEWHERE = re.compile(rb'"\x7f(?:(ref):(\d+):(\d+):(\d+)|(text|data):([0-9a-f]{64}))"')
 
 
@@ -295,24 +344,33 @@ def reference(seq: int, line: bytes, text: str) -> tuple[bytes, bytes] | None:
     trust would let a tool's output forge another's.
     """
     literal = _encode(text)
-    at = line.find(literal)
+    at = _found(line, literal)
     if at < 0 or is_tombstone(line):  # a tombstone keeps names; but nobody may refer to what was erased
         return None
     return literal, b'"%b"' % f"{ESC}ref:{seq}:{at}:{len(literal)}".encode()
 
 
 def refer(raw: bytes, literal: bytes, standing: bytes) -> bytes:
-    """The event's JSON with a string replaced by what stands for it.
+    """The event's JSON with a string, where it is found first, replaced by what stands for it.
 
     ``resolve`` is its exact inverse whatever the bytes are. But a text made to look like the JSON between two
     others could be found where no string starts, and a line must be JSON as it stands: then nothing is replaced.
     """
-    shorter = raw.replace(literal, standing)
+    at = _found(raw, literal)
+    if at < 0:
+        return raw
+    shorter = b"".join((raw[:at], standing, raw[at + len(literal) :]))
     try:
         _decode_any(shorter)
     except msgspec.DecodeError:
         return raw
     return shorter
+
+
+def _found(among: bytes, literal: bytes) -> int:
+    """Where it is found first. To look for many bytes takes longer than to compare them: the first few are looked for."""
+    at = among.find(literal[:_FEW])
+    return at if at < 0 or among.startswith(literal, at) else among.find(literal, at)
 
 
 def resolve(
@@ -361,11 +419,15 @@ def header(head: Head) -> bytes:
     )
 
 
+@lru_cache(maxsize=256)
 def read_header(line: bytes) -> Head:
     """The head a segment goes on after. NewerFormat if it is not for us; CorruptLog if it is no header."""
     if not verifies(line) or not line.startswith(HEADER):
         raise CorruptLog("the first line is not a segment header", offset=0)
-    fields: dict[str, Any] = _decode_any(line)
-    if fields.get("reader", FORMAT + 1) > FORMAT:
-        raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
-    return Head(fields["first"] - 1, fields["prev"])
+    try:
+        fields: dict[str, Any] = _decode_any(line)
+        if fields.get("reader", FORMAT + 1) > FORMAT:
+            raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
+        return Head(int(fields["first"]) - 1, str(fields["prev"]))
+    except UNREADABLE as error:
+        raise CorruptLog(f"a header that verifies cannot be read: {error}", offset=0) from None

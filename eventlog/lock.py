@@ -8,7 +8,7 @@ import asyncio
 import errno
 import stat
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from eventlog.disk import Disk
@@ -73,8 +73,9 @@ class Lock:
 
     def close(self) -> None:
         if self._fd >= 0:
-            self._disk.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            with suppress(OSError):  # it was closed by somebody else
+                self._disk.close(fd)
 
 
 @contextmanager

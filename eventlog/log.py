@@ -1,9 +1,10 @@
 """Log: typed events on a storage. What was appended is what is read."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from typing import Self
 
-from eventlog.errors import ChatDeleted, InvalidEvent
+from eventlog.errors import ChatDeleted, CorruptLog, InvalidEvent
 from eventlog.events import Entry, Event, Forked, Head, Redacted
 from eventlog.line import Draft, decode, draft
 from eventlog.numbering import Append
@@ -50,7 +51,12 @@ class Log:
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:
         """What ``read`` reads, many entries at a time."""
         async for page in self.storage.read(chat, first, last):
-            yield decode_lines(page)
+            try:
+                entries = decode_lines(page)
+            except CorruptLog as error:
+                error.chat = chat
+                raise
+            yield entries
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries ``first`` … ``last``, or to the end as it is when the reading starts."""
@@ -72,10 +78,7 @@ class Log:
 
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
         """The last ``count`` entries, or those before and with seq ``upto``, in order."""
-        entries: list[Entry] = []
-        async for page in self.storage.read_back(chat, upto, max(0, count)):
-            entries[:0] = [decode(line) for line in page]
-        return entries
+        return await self.storage.last(chat, max(0, count), upto)
 
     async def head(self, chat: str) -> Head:
         """Where the log ends; ``Head()`` for a chat that is not there."""
@@ -121,7 +124,10 @@ class Log:
         """Erases payloads for good, here and wherever the same entries or texts are kept; says where that was."""
         erased = await self.storage.redact(chat, seqs)
         for key, where in erased.items():
-            await self.append(key, Redacted(tuple(where), reason))
+            head = await self.head(key)
+            with suppress(ChatDeleted):  # meanwhile: then there is nothing to say it in
+                if head.seq:
+                    await self.append(key, Redacted(tuple(where), reason), known=head)
         return erased
 
     async def delete(self, chat: str) -> None:

@@ -77,7 +77,8 @@ class Lookups:
             while index < len(run.rows) and run.rows[index] >> 32 == upper:
                 found.append(run.rows[index] & _SEQ)
                 index += 1
-        return found + self._recent.get(upper, [])
+        found += self._recent.get(upper, ())
+        return found
 
     def add(self, seq: int, fingerprints: Iterable[int]) -> None:
         """Of an entry after the last one we know. ``reach`` says when there are no more of them."""

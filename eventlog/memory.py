@@ -17,6 +17,7 @@ from eventlog.numbering import Append, number
 from eventlog.search import Hit, SearchIndex
 from eventlog.searching import search
 from eventlog.storage import Durability
+from eventlog.stretches import decode_lines
 from eventlog.tombstones import View, erasure, tombstone
 
 _PAGE = 64
@@ -42,11 +43,14 @@ class _Chat:
     def head(self) -> Head:
         return Head(len(self.lines), link_of(self.lines[-1]).decode()) if self.lines else Head()
 
-    def find(self, fingerprint: int) -> Iterable[int]:
+    def find(self, fingerprint: int) -> Sequence[int]:
         return tuple(self.seqs.get(fingerprint, ()))
 
     def line(self, seq: int) -> bytes:
         return self.lines[seq - 1] if seq <= len(self.lines) else self.pending[seq]
+
+    def link(self, seq: int) -> str:
+        return link_of(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self.blobs[digest]
@@ -122,12 +126,14 @@ class MemoryStorage:
         for index in range(0, len(lines), _PAGE):
             yield [found.whole(line) for line in lines[index : index + _PAGE]]
 
-    async def read_back(
-        self, chat: str, last: int | None = None, most: int | None = None
-    ) -> AsyncGenerator[list[bytes]]:
+    async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
+        found = self._chats.get(chat) or _Chat()
+        lines = found.lines[:upto]
+        return decode_lines([found.whole(line) for line in lines[max(0, len(lines) - count) :]])
+
+    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
         found = self._chats.get(chat) or _Chat()
         lines = found.lines[:last]
-        lines = lines if most is None else lines[max(0, len(lines) - most) :]
         for end in range(len(lines), 0, -_PAGE):
             yield [found.whole(line) for line in lines[max(0, end - _PAGE) : end]]
 

@@ -4,7 +4,8 @@ A storage calls ``number`` while nobody else can append to the chat. The order o
 contract: a retry by id succeeds even though the log has moved on, so the id is looked at before ``after``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -17,7 +18,6 @@ from eventlog.line import (
     decode,
     event_bytes,
     frame,
-    link_of,
     marked,
     marks,
     named,
@@ -26,6 +26,7 @@ from eventlog.line import (
     resolve,
 )
 
+_USUAL = 64  # entries in a batch, at most
 MAX_NAME = 1024
 """Characters in an id or a run."""
 
@@ -51,11 +52,14 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 class History(Protocol):
     """What numbering needs to know of the lines before, the ones just numbered included."""
 
-    def find(self, fingerprint: int) -> Iterable[int]:
+    def find(self, fingerprint: int) -> Sequence[int]:
         """Seqs that may hold this fingerprint. May propose too many, never too few of an id's."""
 
     def line(self, seq: int) -> bytes:
         """The line as it was written."""
+
+    def link(self, seq: int) -> str:
+        """What the line after that one says of it."""
 
     def blob(self, digest: str) -> bytes: ...
 
@@ -80,34 +84,50 @@ def number(request: Append, head: Head, synced: int, now: int, history: History)
         raise Conflict(request.after, head.seq, chat=request.chat)
     entries: list[Entry] = []
     lines: list[bytes] = []
-    seq, link, size = head.seq, head.sum, len(request.drafts)
+    seq, link, run = head.seq, head.sum, request.run
+    prev = link.encode()
     name: str | None = request.id  # the first entry tells it, and what is durable
     durable: int | None = synced
-    names = named(request.run, name)
-    for index, draft in enumerate(request.drafts, 1):
+    names = named(now, run, name)
+    size = len(request.drafts)
+    places = _usual_places(size) if size <= _USUAL else _places(size)
+    for draft, (batch, place) in zip(request.drafts, places, strict=True):
         seq += 1
-        batch = f"{index}/{size}" if size > 1 else None
         raw = draft.raw
-        fingerprints = [text_fingerprint(text) for text in draft.texts]
-        if fingerprints:
-            raw = _deduplicated(draft, fingerprints, history)
-        line = frame(seq, now, names, raw, marked(batch, durable), link.encode())
+        fingerprints: list[int] = []
+        if draft.texts:
+            fingerprints = [text_fingerprint(text) for text in draft.texts]
+            proposed = [history.find(fingerprint) for fingerprint in fingerprints]
+            if any(proposed):
+                raw = _deduplicated(draft, proposed, history)
+        line = frame(seq, names, raw, place if durable is None else marked(batch, durable), prev)
         if name is not None:
             fingerprints.append(id_fingerprint(name))
         if fingerprints or request.id is not None:
             history.add(seq, line, fingerprints)
-        prev, link = link, line[-18:-2].decode()
-        entries.append(Entry(seq, now, draft.event, request.run, name, batch, durable, None, prev, link))
+        before, prev = link, line[-18:-2]
+        link = prev.decode()
+        entries.append(Entry(seq, now, draft.event, run, name, batch, durable, None, before, link))
         lines.append(line)
-        if index == 1 and size > 1:
-            name, durable, names = None, None, named(request.run, None)
+        if durable is not None:
+            name, durable, names = None, None, named(now, run, None)
     return Numbered(entries, lines, Head(seq, link))
+
+
+def _places(size: int) -> list[tuple[str | None, bytes]]:
+    """What each entry of a batch says of its place there, and the same as it stands in its line."""
+    if size == 1:
+        return [(None, b"")]
+    return [(batch, marked(batch, None)) for batch in (f"{index}/{size}" for index in range(1, size + 1))]
+
+
+_usual_places = lru_cache(maxsize=None)(_places)
 
 
 def _check_known(request: Append, head: Head, history: History) -> None:
     """Others may have written since; but the entry that was known last must be there."""
     known = request.known
-    if known.seq > head.seq or link_of(history.line(known.seq)).decode() != known.sum:
+    if known.seq > head.seq or history.link(known.seq) != known.sum:
         raise ChatDeleted("the chat was deleted, or another took its place", chat=request.chat, seq=known.seq)
 
 
@@ -124,7 +144,7 @@ def _earlier(request: Append, name: str, head: Head, history: History) -> list[E
     for seq in history.find(id_fingerprint(name)):
         if decode(resolve(history.line(seq), history.line, history.blob)).id != name:
             continue
-        lines = _batch(seq, head, history)
+        lines = _lines_of_batch(seq, head, history)
         # An erased entry cannot be compared any more; its id still stands for it.
         erased = any(marks(line).was for line in lines) and len(lines) == len(request.drafts)
         if not erased and [event_bytes(resolve(line, history.line)) for line in lines] != [
@@ -135,7 +155,7 @@ def _earlier(request: Append, name: str, head: Head, history: History) -> list[E
     return []
 
 
-def _batch(seq: int, head: Head, history: History) -> list[bytes]:
+def _lines_of_batch(seq: int, head: Head, history: History) -> list[bytes]:
     """The lines of the batch that starts at ``seq``, as many as there are: a fork may have cut it."""
     lines = [history.line(seq)]
     size = marks(lines[0]).size
@@ -147,11 +167,14 @@ def _batch(seq: int, head: Head, history: History) -> list[bytes]:
     return lines
 
 
-def _deduplicated(draft: Draft, fingerprints: list[int], history: History) -> bytes:
-    """The event's JSON with every long string that an earlier line holds replaced by a reference to it."""
+def _deduplicated(draft: Draft, proposed: list[Sequence[int]], history: History) -> bytes:
+    """The event's JSON with every long string that an earlier line holds replaced by a reference to it.
+
+    ``proposed``: for each of them, the seqs of the lines that may hold it.
+    """
     raw = draft.raw
-    for text, fingerprint in zip(draft.texts, fingerprints, strict=True):
-        for seq in history.find(fingerprint):
+    for text, seqs in zip(draft.texts, proposed, strict=True):
+        for seq in seqs:
             try:
                 found = reference(seq, history.line(seq), text)
             except (CorruptLog, OSError):

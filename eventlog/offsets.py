@@ -65,9 +65,12 @@ class Offsets:
             begin, end = end, end + STRIDE
         anchors.end = start + len(lines) - begin + sum(map(len, lines[begin:]))
 
-    def nearest(self, first: int, inode: int, seq: int) -> tuple[int, int, int] | None:
-        """(seq, start) of the last line known at or before ``seq``, and the start of the next one; 0 if it has none."""
-        anchors = self._anchors.get(first) or self._load(first, inode)
+    def nearest(self, first: int, inode: int, seq: int, *, full: bool) -> tuple[int, int, int] | None:
+        """(seq, start) of the last line known at or before ``seq``, and the start of the next one; 0 if it has none.
+
+        ``full``: there may be an index on disk.
+        """
+        anchors = self._anchors.get(first) or (self._load(first, inode) if full else None)
         if anchors is None or anchors.inode != inode:
             return None
         seqs, index = anchors.seqs, (seq - first) // STRIDE

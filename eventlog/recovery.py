@@ -14,23 +14,36 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from eventlog.disk import read_at, write_all
+from eventlog.disk import Disk, read_at, write_all
 from eventlog.layout import set_aside
-from eventlog.line import ENTRY, SEAL, marks, verifies
+from eventlog.line import ENTRY, MAX_LINE, SEAL, marks, verifies
 from eventlog.segment import Place, segment_name
 
 if TYPE_CHECKING:
     from eventlog.folder import Folder
 
 _log = logging.getLogger("chatfold")
+_WINDOW = 8 * MAX_LINE
 
 _MARKS = re.compile(rb'(?P<start>\{"(?:seq|chatfold|seal)":)|,"sum":"[0-9a-f]{16}"\}')
 
 
+def durable_after(disk: Disk, fd: int, start: int, last_of_sealed: int) -> int:
+    """The highest seq that valid lines after byte ``start`` call durable. ``last_of_sealed``: what a seal vouches for.
+
+    A window at a time: what follows the log may be larger than memory.
+    """
+    highest, end = 0, disk.fstat(fd).st_size
+    while start < end:
+        data = read_at(disk, fd, start, _WINDOW + MAX_LINE)  # a line that begins in one window ends in it
+        highest = max(highest, durable_in(data, last_of_sealed))
+        start += _WINDOW
+    return highest
+
+
 def durable_in(data: bytes, last_of_sealed: int) -> int:
-    """The highest seq that the valid lines in these bytes call durable. ``last_of_sealed``: what a seal vouches for."""
     highest = 0
-    for line in valid_lines(data):
+    for line in valid_lines(data) if b',"sum":"' in data else ():
         if line.startswith(SEAL):
             highest = max(highest, last_of_sealed)
         elif line.startswith(ENTRY):
@@ -59,19 +72,20 @@ def valid_lines(data: bytes) -> Iterator[bytes]:
 def cut_torn(folder: "Folder", fd: int, tail: Place) -> Place:
     """Whatever follows the last whole batch was never acknowledged: sets it aside and cuts it off.
 
-    Where the log ends then. The caller holds the lock, so that what is torn here stays torn.
+    Where the log ends then. The caller holds the lock, so that what is torn here stays torn, and syncs what was cut.
     """
     disk, start = folder.disk, tail.at.offset
-    rest = read_at(disk, fd, start, disk.fstat(fd).st_size - start)
-    if not rest:
+    size = disk.fstat(fd).st_size - start
+    if not size:
         return tail
+    rest = read_at(disk, fd, start, size) if size <= MAX_LINE else b""
     if b"\n" not in rest and verifies(rest):  # a whole line, and only its newline is missing
         write_all(disk, fd, b"\n")
         after = folder.tail()
         if after.at.offset > start:
             return after
-    aside = set_aside(disk, folder.path, f"torn-{segment_name(tail.first)}-{start}", rest)
+    torn = (read_at(disk, fd, at, MAX_LINE) for at in range(start, start + size, MAX_LINE))
+    aside = set_aside(disk, folder.path, f"torn-{segment_name(tail.first)}-{start}", torn)
     disk.truncate(fd, start)
-    disk.sync(fd)
-    _log.warning("torn tail of %d bytes cut off at byte %d, kept in %s", len(rest), start, aside)
+    _log.warning("torn tail of %d bytes cut off at byte %d, kept in %s", size, start, aside)
     return tail

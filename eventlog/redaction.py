@@ -6,45 +6,62 @@ finishes the work: an erasure that has begun always ends, in all chats or in non
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.disk import Disk, publish, read_file
-from eventlog.errors import NoSuchChat, NoSuchPoint
+from eventlog.errors import ChatfoldError, NoSuchChat, NoSuchPoint
 from eventlog.folder import Folder
-from eventlog.layout import ASIDE, NOTE, chat_path, drop_listing
+from eventlog.layout import (
+    ASIDE,
+    NOTE,
+    chat_keys,
+    chat_path,
+    drop_listing,
+    remove_leftovers,
+    remove_unpublished,
+)
 from eventlog.line import SEAL, references
 from eventlog.lock import locked
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.offsets import CACHE
 from eventlog.seals import sealed
-from eventlog.tombstones import View, erasure, tombstone
+from eventlog.tombstones import View, erasure, spread, tombstone
 from eventlog.values import escape_text, unescape
 
 
 def redact_chats(
-    root: Path, chat: str, seqs: Collection[int], family: dict[str, Folder]
+    root: Path, chat: str, seqs: Collection[int], family: dict[str, Folder], looked_at: Collection[str]
 ) -> dict[str, list[int]]:
-    """Erases ``seqs`` of ``chat`` wherever the same entries or texts are in its ``family``."""
+    """Erases ``seqs`` of ``chat`` wherever the same entries or texts are in its ``family``.
+
+    ``looked_at``: all chats there were when the family was found.
+    """
     disk = family[chat].disk
     end = family[chat].tail().at.seq
     for seq in seqs:
         if not 0 < seq <= end:
             raise NoSuchPoint(f"there is no entry {seq}, the chat ends at {end}", chat=chat, seq=seq)
-    erased = erasure(chat, seqs, {key: _view(folder) for key, folder in family.items()})
+    ends = _ends(family)
+    erased = erasure(chat, seqs, _views(chat, family))
+    wanted: dict[str, list[int | str | None]] = {}
+    for key, where in erased.items():
+        with suppress(NoSuchChat, FileNotFoundError):  # deleted meanwhile
+            family[key].sync()  # after a power cut, what the note says must still be there
+            wanted[escape_text(key)] = [family[key].link(1), *where]
     note = root / f"{NOTE}{os.urandom(8).hex()}"
-    data = msgspec.json.encode({escape_text(key): wanted for key, wanted in erased.items()})
+    data = msgspec.json.encode(wanted)
     with locked(family[chat]):  # where it is written first, whoever holds the lock sweeps what a kill leaves
         draft = family[chat].path / note.name
         publish(disk, draft, data)
         disk.rename(draft, note)
         disk.sync_folder(root)
-    _finish(disk, root, note)
-    return erased
+    return erased | _finish(disk, root, note, looked_at, ends)
 
 
 def finish_redactions(disk: Disk, root: Path) -> None:
@@ -54,42 +71,124 @@ def finish_redactions(disk: Disk, root: Path) -> None:
             _finish(disk, root, root / name)
 
 
-def _finish(disk: Disk, root: Path, note: Path) -> None:
+def _finish(
+    disk: Disk, root: Path, note: Path, looked_at: Collection[str] = (), ends: Mapping[str, int] | None = None
+) -> dict[str, list[int]]:
+    """What was erased, by chat. Also in forks that were made meanwhile, of a parent that was not erased yet.
+
+    ``ends``: where the chats ended when they were looked at.
+    """
+    erased: dict[str, list[int]] = {}
     with suppress(FileNotFoundError):  # somebody else has just finished it
-        for key, wanted in msgspec.json.decode(read_file(disk, note), type=dict[str, set[int]]).items():
-            chat = unescape(key)
-            folder = Folder(chat_path(root, chat), chat, disk)
-            with suppress(NoSuchChat), locked(folder):
-                _erase(folder, wanted)
+        found, origins = _read_note(read_file(disk, note))
+        while found:
+            for key, seqs in found.items():
+                folder = Folder(chat_path(root, key), key, disk)
+                erased[key] = seqs
+                with suppress(NoSuchChat), locked(folder):
+                    first = folder.link(1)
+                    if origins.get(key, first) == first:
+                        erased[key] = sorted(_erase(folder, set(seqs), (ends or {}).get(key, 0)))
+                    else:  # another chat, made after that one was deleted
+                        del erased[key]
+            found = _in_new_forks(disk, root, erased, looked_at)
+        remove_leftovers(disk, root)
         drop_listing(disk, root)
         disk.unlink(note)
         disk.sync_folder(root)
+    return erased
 
 
-def _erase(folder: Folder, wanted: set[int]) -> None:
-    """Erasing twice is erasing once."""
-    folder.tail()
+def _read_note(data: bytes) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """(what is to be erased, what the first entry of each chat was)"""
+    wanted = msgspec.json.decode(data, type=dict[str, list[int | str]])
+    seqs = {unescape(key): [one for one in some if isinstance(one, int)] for key, some in wanted.items()}
+    firsts = {unescape(key): one for key, some in wanted.items() for one in some if isinstance(one, str)}
+    return seqs, firsts
+
+
+def _in_new_forks(
+    disk: Disk, root: Path, erased: dict[str, list[int]], looked_at: Collection[str]
+) -> dict[str, list[int]]:
+    """What is still to be erased. Asked after everything in ``erased`` was: a fork of that is clean from now on."""
+    origins = {_origin(disk, root, key) for key in erased}
+    others = (key for key in chat_keys(disk, root) if key not in erased and key not in looked_at)
+    new = [key for key in others if _origin(disk, root, key) in origins - {None}]
+    folders = {key: Folder(chat_path(root, key), key, disk) for key in (*erased, *new)}
+    views = _views("", folders) if new else {}
+    for key, seqs in erased.items():
+        plan = erasure(key, seqs, views) if key in views else {}
+        found = {other: wanted for other, wanted in plan.items() if other in new}
+        if found:
+            return found
+    return {}
+
+
+def _origin(disk: Disk, root: Path, key: str) -> str | None:
+    """What all forks of one chat have in common. A chat that cannot be read must not keep others from being erased."""
+    with suppress(ChatfoldError, OSError):
+        return Folder(chat_path(root, key), key, disk).link(1)
+    return None
+
+
+def _ends(family: dict[str, Folder]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for key, folder in family.items():
+        with suppress(NoSuchChat, FileNotFoundError):  # deleted meanwhile
+            found[key] = folder.tail().at.seq
+    return found
+
+
+def _views(chat: str, family: dict[str, Folder]) -> dict[str, View]:
+    """Without those that were deleted meanwhile; but ``chat`` must be there."""
+    views: dict[str, View] = {}
+    for key, folder in family.items():
+        try:
+            view = _view(folder)
+        except (NoSuchChat, FileNotFoundError):
+            if key == chat:
+                raise
+        else:
+            views[key] = view if key == chat else View(partial(_link, folder), view.pointing)
+    return views
+
+
+def _link(folder: Folder, seq: int) -> str | None:
+    with suppress(NoSuchChat, FileNotFoundError):  # deleted meanwhile
+        return folder.link(seq)
+    return None
+
+
+def _erase(folder: Folder, wanted: set[int], seen: int) -> set[int]:
+    """What was erased: also what was appended after seq ``seen`` and refers to it. Erasing twice is erasing once."""
+    end = folder.tail().at.seq
+    wanted = spread({seq for seq in wanted if seq <= end}, _view(folder, seen + 1).pointing)
     firsts = folder.segments()
+    _drop_caches(
+        folder
+    )  # now as well: cut short after this, no snapshot says what the log does not say any more
     # The last segment first: what refers to a text is erased before the text it refers to.
     for first, following in reversed(list(zip(firsts, [*firsts[1:], 1 << 62], strict=True))):
         here = {seq for seq in wanted if first <= seq < following}
         if here:
             publish(folder.disk, folder.segment(first), _without(folder, first, here))
+    remove_unpublished(folder.disk, folder.path)
     folder.forget()
     _drop_blobs(folder)
     _drop_copies(folder, wanted)
+    return wanted
 
 
-def _view(folder: Folder) -> View:
+def _view(folder: Folder, first: int = 1) -> View:
+    """``first``: where to look for references."""
     folder.tail()
     pointing: list[tuple[int, set[int]]] = []
-    seq = 0
-    for page in folder.pages():
-        for line in page:
-            seq += 1
+    for page in folder.pages(first):
+        for seq, line in enumerate(page, first):
             targets = references(line)[0]
             if targets:
                 pointing.append((seq, targets))
+        first += len(page)
     return View(folder.link, pointing)
 
 
@@ -107,7 +206,7 @@ def _drop_blobs(folder: Folder) -> None:
         for page in folder.pages():
             for line in page:
                 names -= references(line)[1]
-        for name in names:
+        for name in sorted(names):
             folder.disk.unlink(folder.path / BLOBS / name)
         folder.disk.sync_folder(folder.path / BLOBS)
 
@@ -116,6 +215,10 @@ def _drop_copies(folder: Folder, wanted: set[int]) -> None:
     """Caches and what was set aside may hold the same words."""
     left = {seq: fingerprints_of(folder.line(seq)) for seq in wanted}
     Lookups(folder.path, folder.disk, lambda _first: (), folder.link).erase(left)
+    _drop_caches(folder)
+
+
+def _drop_caches(folder: Folder) -> None:
     for name in (ASIDE, CACHE):
         with suppress(FileNotFoundError):
             for inner in folder.disk.names(folder.path / name):

@@ -5,7 +5,7 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-from eventlog.disk import Disk
+from eventlog.disk import Disk, is_folder
 from eventlog.errors import NoSuchChat
 from eventlog.events import Entry
 from eventlog.folder import BIG_PAGE, Folder
@@ -21,7 +21,7 @@ def open_folder(path: Path | str, disk: Disk | None = None) -> Folder:
     """A chat's folder, for reading; nothing on disk is changed."""
     path = Path(path)
     disk = disk or Disk()
-    if not path.is_dir():
+    if not is_folder(disk, path):
         raise NoSuchChat("not the folder of a chat", path=path)
     return Folder(path, chat_key(path.name) or read_key(disk, path) or path.name, disk)
 
@@ -48,7 +48,7 @@ def _scan(path: Path, first: int, last: int | None) -> Iterator[Iterable[Entry]]
 
 def entries(folder: Folder, first: int = 1, last: int | None = None) -> Iterator[Iterable[Entry]]:
     """The entries ``first`` … ``last``, some at a time."""
-    with closing(Quotes(folder)) as quotes:
+    with closing(Quotes(folder)) as quotes, folder.unless_deleted():
         for page in folder.stretches(first, last, BIG_PAGE):
             if isinstance(page, Stretch):
                 yield from decode_stretch(page, quotes.whole)

@@ -4,6 +4,7 @@ Summing and syncing 8 MiB would make one append in thousands a slow one. So both
 thread, while the segment fills; what is left to do when it is full is less than a step.
 """
 
+import errno
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +38,7 @@ class Sealer:
     def is_behind(self, tail: Place) -> bool:
         return tail.at.offset - (self._tally.bytes if self._inode == tail.inode else 0) >= STEP
 
-    def advance(self, path: Path, tail: Place) -> None:
+    def advance(self, path: Path, tail: Place, *, sync: bool = True) -> None:
         """Sums up the segment to ``tail`` and asks for it to be written out."""
         with self._one_at_a_time:
             fd = self._disk.open_read(path)
@@ -48,8 +49,12 @@ class Sealer:
                     self._inode, self._tally = tail.inode, Tally(verifying=self._end[0] != tail.inode)
                 while self._tally.bytes < tail.at.offset:
                     done = self._tally.bytes
-                    self._tally.add(read_at(self._disk, fd, done, min(STEP, tail.at.offset - done)))
-                self._disk.sync(fd)
+                    data = read_at(self._disk, fd, done, min(STEP, tail.at.offset - done))
+                    if not data:
+                        raise OSError(errno.EIO, "the segment is shorter than it was", str(path))
+                    self._tally.add(data)
+                if sync:
+                    self._disk.sync(fd)
             finally:
                 self._disk.close(fd)
 
@@ -59,11 +64,11 @@ class Sealer:
             self.advance(path, tail)
 
     def line(self, path: Path, tail: Place) -> bytes:
-        """The seal. Raises OSError if what it vouches for could not be made durable."""
-        self.advance(path, tail)
+        """The seal, of bytes that the caller has made durable."""
+        self.advance(path, tail, sync=False)
         is_ours = self._end == (tail.inode, tail.at.offset)
         if not (is_ours or self._tally.verifying):
             self._inode, self._end = -1, (-1, 0)
-            self.advance(path, tail)
+            self.advance(path, tail, sync=False)
         made = self._made.hexdigest() if is_ours else None
         return self._tally.seal(tail.at.seq - tail.first + 1, tail.at.link or b"", made)

@@ -11,8 +11,10 @@ import msgspec
 from xxhash import xxh3_128, xxh3_128_hexdigest
 
 from eventlog.disk import Disk, read_at
+from eventlog.errors import CorruptLog
 from eventlog.line import (
     SEAL,
+    UNREADABLE,
     accepted,
     decode_loosely,
     link_of,
@@ -44,7 +46,11 @@ def seal(count: int, size: int, digest: str, prev: bytes, xxh3: str | None = Non
 
 
 def read_seal(line: bytes) -> Seal:
-    return msgspec.convert(decode_loosely(line)["seal"], Seal)
+    """Of a line that verifies and says that it is a seal."""
+    try:
+        return msgspec.convert(decode_loosely(line)["seal"], Seal)
+    except UNREADABLE as error:
+        raise CorruptLog(f"a seal that verifies cannot be read: {error}") from None
 
 
 class Tally:
@@ -134,6 +140,6 @@ def _vouching(line: bytes) -> Seal | None:
         return None
     try:
         found = read_seal(line)
-    except msgspec.DecodeError:
+    except CorruptLog:
         return None
     return found if found.xxh3 else None

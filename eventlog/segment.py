@@ -13,14 +13,14 @@ import msgspec
 from eventlog.disk import Disk, read_at
 from eventlog.errors import CorruptLog
 from eventlog.events import Head
-from eventlog.line import ENTRY, MAX_LINE, SEAL, accepted, follows, link_of, marks, verifies
+from eventlog.line import ENTRY, MAX_LINE, SEAL, accepted, are_accepted, follows, link_of, marks, verifies
 from eventlog.stretches import Stretch
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
 _SUM = 19  # bytes of a line from its sum on, the newline included
+_USUAL = 2560  # bytes of a line, if one has to guess
 _PROBE, _OVERLAP = 1 << 11, 32
-_SEGMENT = re.compile(r"([0-9]{16})\.jsonl").fullmatch
 _STARTS = re.compile(rb'\n\{"seq":(\d+),')
 
 
@@ -30,8 +30,10 @@ def segment_name(first: int) -> str:
 
 def first_of(name: str) -> int | None:
     """The first seq of a segment of this name; None for any other file."""
-    found = _SEGMENT(name)
-    return int(found[1]) or None if found else None
+    number = name[:16]
+    if len(name) != 22 or name[16:] != ".jsonl" or not (number.isascii() and number.isdigit()):
+        return None
+    return int(number) or None
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
@@ -82,10 +84,11 @@ def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> Page:
         size *= 4
     good = lines[: accepted(lines, at.link)]
     bad = len(good) < len(lines) or not (lines or at_end)  # no line is longer than that
-    sealed = bool(good) and good[-1].startswith(SEAL) and not bad
-    if sealed:
+    sealed = bool(good) and good[-1].startswith(SEAL)
+    if good and not good[-1].startswith(ENTRY):
         good.pop()
-    stop = Stop.SEALED if sealed else Stop.BAD if bad else Stop.END if at_end else Stop.MORE
+        bad = bad or not sealed  # a second header
+    stop = Stop.BAD if bad else Stop.SEALED if sealed else Stop.END if at_end else Stop.MORE
     return Page(good, after(at, good), stop)
 
 
@@ -116,6 +119,8 @@ def line_before(disk: Disk, fd: int, end: int) -> bytes:
     while True:
         size = min(size, end)
         data = read_at(disk, fd, end - size, size)
+        if len(data) < size:
+            return b""  # the file ends before that
         start = data.rfind(b"\n", 0, -1)
         if start >= 0 and data.endswith(b"\n"):
             return data[start + 1 : -1]
@@ -173,38 +178,48 @@ def line_near(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[in
     return first, low
 
 
-def last_of(pages: Iterator[list[bytes]], most: int) -> Iterator[list[bytes]]:
-    """The last ``most`` of the lines, whose last page comes first."""
-    for page in pages:
-        lines = page[max(0, len(page) - most) :]
-        most -= len(lines)
-        yield lines
-        if most <= 0:
-            return
+def lines_back(disk: Disk, fd: int, start: int, end: int, most: int) -> Iterator[tuple[Stretch, int]]:
+    """The verified lines of the bytes from ``start`` to ``end``, last page first, each with how many it has.
 
-
-def lines_back(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[bytes]]:
-    """The verified lines of the bytes from ``start`` to ``end``, last page first, each page in order."""
-    rest = b""
+    At most ``most`` of them, a seal not counted: that is in the first page and nobody asks for it.
+    """
     newer: bytes | None = None
-    last, size = end, PAGE
-    while end > start:
-        step = min(size, end - start)
-        data = read_at(disk, fd, end - step, step) + rest
-        end -= step
-        cut = 0 if end == start else data.find(b"\n") + 1
-        rest = data[:cut] if cut else b""
-        if not cut and end > start:
-            rest, size = data, min(size * 4, 1 << 22)
+    last, size = end, min(max(most * _USUAL, PAGE // 8), PAGE * 8)
+    while end > start and most > 0:
+        size = min(size, end - start)
+        data = read_at(disk, fd, end - size, size)
+        stop = data.rfind(b"\n") + 1
+        seal = data.startswith(SEAL, data.rfind(b"\n", 0, stop - 1) + 1, stop) if stop else False
+        starts = _starts(data, stop, most + seal, whole=size == end - start)
+        if not starts:
+            if size == end - start:
+                return  # no line at all
+            size = min(size * 4, 1 << 22)
             continue
+        if not are_accepted(data, starts, stop):
+            lines = data[starts[0] : stop - 1].split(b"\n")
+            if accepted(lines, None) < len(lines):
+                raise CorruptLog("a line does not verify, or is not where it should be", offset=end - size)
+        before = data[starts[-1] : stop - 1]
+        if newer is not None and not follows(newer, before[-18:-2], before):
+            raise CorruptLog("a line does not follow the one before it", offset=end - size + starts[-1])
+        newer = data[starts[0] : data.index(b"\n", starts[0])]
+        end += starts[0] - size
         if last - end >= 4 * PAGE:  # more than the window of most: there is much to be read
             size = min(size * 2, 1 << 20)
-        lines = data[cut:].split(b"\n")
-        lines.pop()
-        if not lines:
-            continue
-        joins = newer is None or follows(newer, lines[-1][-18:-2], lines[-1])
-        if not joins or accepted(lines, None) < len(lines):
-            raise CorruptLog("a line does not verify, or is not where it should be", offset=end)
-        newer = lines[0]
-        yield lines
+        count = len(starts) - seal
+        most -= count
+        if count:
+            yield Stretch(data, starts[0], starts[-1] if seal else stop), count
+
+
+def _starts(data: bytes, stop: int, most: int, *, whole: bool) -> list[int]:
+    """Where the last ``most`` of the lines start that end before ``stop``. ``whole``: so does the first, with the data."""
+    starts: list[int] = []
+    at = stop - 1
+    while at >= 0 and len(starts) < most:
+        at = data.rfind(b"\n", 0, at)
+        if at >= 0 or whole:
+            starts.append(at + 1)
+    starts.reverse()
+    return starts

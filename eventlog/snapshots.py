@@ -7,7 +7,6 @@ A file is one checked line that names the history it belongs to, then the bytes.
 verify is passed over. Whether ``(seq, sum)`` is still a point of the log is for the reader to see, who goes on from there.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -25,7 +24,6 @@ _NEWEST = "newest.snapshot"
 _APART, _BYTES = 128, 200  # entries between two that stay, at least; bytes of them an entry, at most
 _NEAR = 256  # entries from the end, of the newest
 _TITLE = 512  # bytes in which the first line ends
-_NAME = re.compile(r"(\d{16})\.snapshot")
 
 
 class _Title(msgspec.Struct):
@@ -84,9 +82,7 @@ def keep_file(disk: Disk, folder: Path, name: str, head: Head, data: bytes) -> N
 
 def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tuple[Head, bytes]]:
     """Those of at most seq ``last`` that verify, newest first; without ``last`` only as many files are read as taken."""
-    newest = kept_file(disk, folder, _NEWEST)
-    if newest and last is not None and newest[0].seq > last:
-        newest = None
+    newest = kept_file(disk, folder, _NEWEST, last)
     if newest and last is None:
         yield newest
     for seq in reversed(snapshot_seqs(disk, folder)):
@@ -108,26 +104,33 @@ def snapshot_seqs(disk: Disk, folder: Path) -> list[int]:
         names = disk.names(folder / CACHE)
     except OSError:
         return []
-    return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
+    # Without a pattern: there may be hundreds, and whoever goes back in time lists them.
+    numbers = [name[:16] for name in names if len(name) == 25 and name.endswith(".snapshot")]
+    return sorted([int(number) for number in numbers if number.isascii() and number.isdigit()])
 
 
 def share_snapshots(disk: Disk, old: Path, new: Path, last: int, firsts: Collection[int]) -> None:
     """Of those of at most seq ``last``, the nearest and those before these segments go along with a fork."""
+    theirs, ours = old / CACHE, new / CACHE
     seqs = [seq for seq in snapshot_seqs(disk, old) if seq <= last]
     for seq in seqs:
         if seq == seqs[-1] or seq + 1 in firsts:
-            disk.link(old / CACHE / f"{seq:016d}.snapshot", new / CACHE / f"{seq:016d}.snapshot")
+            name = f"{seq:016d}.snapshot"
+            disk.link(theirs / name, ours / name)
     newest = kept_file(disk, old, _NEWEST)
     if newest and newest[0].seq <= last:
-        disk.link(old / CACHE / _NEWEST, new / CACHE / _NEWEST)
+        disk.link(theirs / _NEWEST, ours / _NEWEST)
 
 
-def kept_file(disk: Disk, folder: Path, name: str) -> tuple[Head, bytes] | None:
+def kept_file(disk: Disk, folder: Path, name: str, last: int | None = None) -> tuple[Head, bytes] | None:
+    """None if it is missing, does not verify, or is of a seq after ``last``."""
     try:
         fd = disk.open_read(folder / CACHE / name)
         try:
             line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
             title = _decode(line) if verifies(line) else None
+            if title and last is not None and title.seq > last:
+                return None
             # Read apart from its title, so that it is not copied again: it may be large.
             data = read_at(disk, fd, len(line) + 1, title.bytes) if title else b""
         finally:

@@ -31,10 +31,11 @@ class Storage(Protocol):
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
         """The lines from ``first`` to ``last`` or the end as of now, in pages, whole. A chat that is not there is empty."""
 
-    def read_back(
-        self, chat: str, last: int | None = None, most: int | None = None
-    ) -> AsyncGenerator[list[bytes]]:
-        """The same from ``last`` or the end back to the start, or ``most`` lines: last page first, each page in order."""
+    def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
+        """The same from ``last`` or the end back to the start: last page first, each page in order."""
+
+    async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
+        """The last ``count`` entries, or those before and with seq ``upto``, in order."""
 
     async def head(self, chat: str) -> Head: ...
 

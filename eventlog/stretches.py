@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from eventlog.events import Entry
-from eventlog.line import decode, decode_all, seq_of
+from eventlog.line import UNREADABLE, decode, decode_all, seq_of
 from eventlog.values import ESC
 
 _ESCAPE = ESC.encode()
@@ -26,6 +26,10 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
     def lines(self) -> list[bytes]:
         return self.data[self.start : self.end - 1].split(b"\n")
 
+    def last(self) -> bytes:
+        begin = self.data.rfind(b"\n", self.start, self.end - 1) + 1 or self.start
+        return self.data[begin : self.end - 1]
+
 
 def decode_stretch(stretch: Stretch, whole: Callable[[bytes], bytes]) -> Iterator[Iterable[Entry]]:
     """What ``decode_all`` makes of the lines, a few at a time.
@@ -36,10 +40,10 @@ def decode_stretch(stretch: Stretch, whole: Callable[[bytes], bytes]) -> Iterato
     data, start, stop = stretch.data, stretch.start, stretch.end
     try:
         entries = _decode_entries(memoryview(data)[start:stop])
-    except (msgspec.DecodeError, ValueError):  # an event that we do not know is among them
+    except UNREADABLE:  # an event that we do not know is among them
         entries = []
     first = entries[0].seq if entries else 0
-    last = seq_of(data[data.rfind(b"\n", start, stop - 1) + 1 or start : stop])
+    last = seq_of(stretch.last())
     if [entry.seq for entry in entries] != list(range(first, last + 1)):
         yield decode_all(stretch.lines(), whole)
         return

@@ -8,9 +8,9 @@ from hashlib import sha256
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog.errors import ChatfoldError
+from eventlog.errors import ChatfoldError, CorruptLog
 from eventlog.events import Head
-from eventlog.line import ENTRY, SEAL, follows, link_of, prev_of, read_header, seq_of, verifies
+from eventlog.line import ENTRY, SEAL, decode, follows, link_of, prev_of, read_header, seq_of, verifies
 from eventlog.recovery import valid_lines
 from eventlog.seals import read_seal
 
@@ -54,13 +54,13 @@ def survey(data: bytes, first: int) -> Survey:
             before = None
         elif line.startswith(SEAL):
             found.sealed = True
-            seal = read_seal(line)
-            before_it = data[:offset]
-            sums = sha256(before_it).hexdigest(), xxh3_128_hexdigest(before_it) if seal.xxh3 else None
-            if (seal.bytes, seal.sha256, seal.xxh3) != (offset, *sums):
+            if not _vouches(line, data[:offset]):
                 found.flaws.append(
                     Flaw(offset, seq, "the bytes before the seal are not those that were sealed")
                 )
+        elif line.startswith(ENTRY) and not _is_entry(line):
+            found.flaws.append(Flaw(offset, seq + 1, "a line that verifies is not an entry"))
+            before = None
         elif line.startswith(ENTRY):
             place = seq_of(line)
             if place == seq + 1 and link is not None and not follows(line, link, before):
@@ -86,7 +86,25 @@ def survey(data: bytes, first: int) -> Survey:
 
 
 def _take(found: Survey, line: bytes) -> None:
-    found.lines.setdefault(seq_of(line), []).append(line)
+    if _is_entry(line):
+        found.lines.setdefault(seq_of(line), []).append(line)
+
+
+def _is_entry(line: bytes) -> bool:
+    """Anybody can compute sums: can a line that verifies be read?"""
+    try:
+        return decode(line).seq == seq_of(line) and bool(link_of(line))
+    except CorruptLog:
+        return False
+
+
+def _vouches(line: bytes, data: bytes) -> bool:
+    try:
+        seal = read_seal(line)
+    except CorruptLog:
+        return False
+    sums = sha256(data).hexdigest(), xxh3_128_hexdigest(data) if seal.xxh3 else None
+    return (seal.bytes, seal.sha256, seal.xxh3) == (len(data), *sums)
 
 
 def _unreadable(line: bytes) -> str:

@@ -61,12 +61,14 @@ def erasure(chat: str, seqs: Collection[int], views: dict[str, View]) -> dict[st
     while known != len(erased):
         known = len(erased)
         for key, view in views.items():
-            plan[key] = _spread({seq for seq, link in erased if view.link(seq) == link}, view.pointing)
+            same = {seq for seq, link in erased if link and view.link(seq) == link}
+            plan[key] = spread(same, view.pointing)
             erased |= {(seq, view.link(seq)) for seq in plan[key]}
     return {key: sorted(wanted) for key, wanted in plan.items() if wanted}
 
 
-def _spread(wanted: set[int], pointing: list[tuple[int, set[int]]]) -> set[int]:
+def spread(wanted: set[int], pointing: list[tuple[int, set[int]]]) -> set[int]:
+    """These, and what holds the same text by a reference, either way."""
     known = -1
     while known != len(wanted):
         known = len(wanted)

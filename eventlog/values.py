@@ -31,6 +31,8 @@ MAX_DEPTH = 128
 MAX_DIGITS = 4000  # of an integer; Python converts 4300, sign and all
 LONG = 512
 """Strings of at least this many bytes are worth a fingerprint."""
+SHORT = LONG // 3
+"""A UTF-8 character has at most three bytes a code unit, so a string of fewer than this many cannot be long."""
 
 _HUGE = 10**MAX_DIGITS
 _ODD = re.compile("[\x7f\ud800-\udfff]")
@@ -39,14 +41,14 @@ _FLOATS = {f"{ESC}nan": math.nan, f"{ESC}inf": math.inf, f"{ESC}-inf": -math.inf
 _BYTES = f"{ESC}b64:"
 
 Check: TypeAlias = Callable[[Any, list[str]], bool]
-"""(value, long strings found so far) -> must it be escaped? Raises ``_Wrong`` for what cannot be stored."""
+"""(value, long strings found so far) -> must it be escaped? Raises ``Wrong`` for what cannot be stored."""
 
 
 Elsewhere: TypeAlias = Callable[[str, str | bytes], str | None]
 """("text" or "data", content) -> the escaped string that stands for it, or None to leave it in the line."""
 
 
-class _Wrong(Exception):
+class Wrong(Exception):
     def __init__(self, message: str) -> None:
         self.message = message
         self.path = ""
@@ -58,7 +60,7 @@ def check(event: Event, long: list[str]) -> bool:
         raise InvalidEvent(f"{type(event).__name__} is not an event of the vocabulary")
     try:
         return _struct(event, long)
-    except _Wrong as wrong:
+    except Wrong as wrong:
         raise InvalidEvent(f"{type(event).__name__}{wrong.path}: {wrong.message}") from None
 
 
@@ -100,8 +102,8 @@ def long_strings(value: Any) -> list[str]:
     """The long strings of an escaped, builtin event."""
     found: list[str] = []
     try:
-        _json(value, found, MAX_DEPTH + 8)  # the event's own fields come on top of what a value may have
-    except _Wrong as wrong:
+        check_json(value, found, MAX_DEPTH + 8)  # the event's own fields come on top of what a value may have
+    except Wrong as wrong:
         raise InvalidEvent(wrong.message) from None
     return found
 
@@ -109,11 +111,10 @@ def long_strings(value: Any) -> list[str]:
 # --- the checks, made once from the vocabulary's annotations ---------------------------------------------
 
 
-def _string(value: Any, long: list[str]) -> bool:
+def check_string(value: Any, long: list[str]) -> bool:
     if type(value) is not str:
         raise _wrong("str", value)
-    # A UTF-8 character has at most three bytes a code unit, so anything shorter cannot be long.
-    if len(value) * 3 >= LONG and (len(value) >= LONG or len(value.encode("utf-8", "surrogatepass")) >= LONG):
+    if len(value) >= SHORT and (len(value) >= LONG or len(value.encode("utf-8", "surrogatepass")) >= LONG):
         long.append(value)
     return False
 
@@ -146,7 +147,7 @@ def _tuple_of(item: Check) -> Check:
         for index, element in enumerate(value):
             try:
                 odd |= item(element, long)
-            except _Wrong as wrong:
+            except Wrong as wrong:
                 wrong.path = f"[{index}]{wrong.path}"
                 raise
         return odd
@@ -156,7 +157,7 @@ def _tuple_of(item: Check) -> Check:
 
 def _part(value: Any, long: list[str]) -> bool:
     if type(value) is Text and type(value.text) is str:  # what nearly all parts are
-        return _string(value.text, long)
+        return check_string(value.text, long)
     if type(value) not in _PARTS:
         raise _wrong("a part", value)
     return _struct(value, long)
@@ -169,7 +170,7 @@ def _struct(value: Any, long: list[str]) -> bool:
         try:
             if field is not default and check_field(field, long):
                 odd = True
-        except _Wrong as wrong:
+        except Wrong as wrong:
             wrong.path = f".{name}{wrong.path}"
             raise
     return odd
@@ -178,7 +179,7 @@ def _struct(value: Any, long: list[str]) -> bool:
 def _mapping(value: Any, long: list[str]) -> bool:
     if type(value) is not dict:
         raise _wrong("dict", value)
-    return bool(value) and _json(value, long)
+    return bool(value) and check_json(value, long)
 
 
 def _counts(value: Any, _long: list[str]) -> bool:
@@ -193,14 +194,14 @@ def _integer(value: Any, _long: list[str]) -> bool:
     if type(value) is not int:
         raise _wrong("int", value)
     if not -_HUGE < value < _HUGE:
-        raise _Wrong(f"an integer of more than {MAX_DIGITS} digits")
+        raise Wrong(f"an integer of more than {MAX_DIGITS} digits")
     return False
 
 
-def _json(value: Any, long: list[str], depth: int = MAX_DEPTH) -> bool:
+def check_json(value: Any, long: list[str], depth: int = MAX_DEPTH) -> bool:
     kind = type(value)
     if kind is str:
-        return _string(value, long)
+        return check_string(value, long)
     if kind is bool or value is None:
         return False
     if kind is int:
@@ -210,30 +211,34 @@ def _json(value: Any, long: list[str], depth: int = MAX_DEPTH) -> bool:
     if kind is bytes:
         return True
     if depth == 0:
-        raise _Wrong(f"nested more than {MAX_DEPTH} deep")
-    odd = False
+        raise Wrong(f"nested more than {MAX_DEPTH} deep")
     if kind is list:
-        for item in value:
-            odd |= _json(item, long, depth - 1)
+        items = value
     elif kind is dict:
-        for key, item in value.items():
+        items = value.values()
+        for key in value:
             if type(key) is not str:
                 raise _wrong("str as a key", key)
-            odd |= _json(item, long, depth - 1)
     else:
         raise _wrong("a JSON-like value (None, bool, int, float, str, bytes, list, dict)", value)
+    odd = False
+    for item in items:
+        if type(item) is not str:
+            odd |= check_json(item, long, depth - 1)
+        elif len(item) >= SHORT:
+            check_string(item, long)
     return odd
 
 
-def _wrong(expected: str, value: Any) -> _Wrong:
-    return _Wrong(f"expected {expected}, got {type(value).__name__}")
+def _wrong(expected: str, value: Any) -> Wrong:
+    return Wrong(f"expected {expected}, got {type(value).__name__}")
 
 
 def _checker(hint: Any) -> Check:
     if hint is Any:
-        return _json
+        return check_json
     if hint is str:
-        return _string
+        return check_string
     if hint is int:
         return _integer
     if hint is bool or hint is bytes:

@@ -7,6 +7,7 @@ when they are needed. They do not keep the process alive: what is cut off is wha
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -18,24 +19,36 @@ class Workers:
         self._calls: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle = 0  # threads that wait for a call, less the calls that wait for a thread
+        self._stopped = False  # then calls are done where they are submitted
         self._lock = threading.Lock()
 
     def submit(self, call: Callable[..., None], *args: Any) -> None:
         with self._lock:
             self._idle -= 1
-            if self._idle < 0 and len(self._threads) < self._most:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._threads.append(thread)
-                thread.start()
-        self._calls.put((call, args))
+            if self._idle < 0 and len(self._threads) < self._most and not self._stopped:
+                self._start()
+            here = self._stopped or not self._threads
+            if here:
+                self._idle += 1
+            else:  # under the lock: nothing is put behind what tells a thread to stop
+                self._calls.put((call, args))
+        if here:
+            self._do(call, args)
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        # No more threads are to be had: those there are do it or, without any, the caller.
+        with suppress(RuntimeError):
+            thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
-        """When all calls are done."""
+        """When all calls are done, also those that these submit."""
         with self._lock:
-            threads, self._threads = self._threads, []
-        for _ in threads:
-            self._calls.put(None)
-        for thread in threads:
+            self._stopped = True
+            for _ in self._threads:
+                self._calls.put(None)
+        for thread in self._threads:
             thread.join()
 
     def _run(self) -> None:
@@ -46,8 +59,11 @@ class Workers:
             if work is None:
                 return
             call, args = work
-            try:
-                call(*args)
-            except Exception:  # noqa: BLE001 (reported, as Python reports those that end a thread)
-                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            self._do(call, args)
             del work, call, args  # nobody's while we wait
+
+    def _do(self, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+        try:
+            call(*args)
+        except Exception:  # noqa: BLE001 (reported, as Python reports those that end a thread)
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))

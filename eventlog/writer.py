@@ -21,7 +21,15 @@ import msgspec
 from eventlog.blobs import write_blob
 from eventlog.clock import Clock
 from eventlog.disk import Disk, publish, write_all
-from eventlog.errors import ChatDeleted, ChatfoldError, DiskFull, DurabilityUnknown, NoSuchChat, ReadOnly
+from eventlog.errors import (
+    ChatDeleted,
+    ChatfoldError,
+    CorruptLog,
+    DiskFull,
+    DurabilityUnknown,
+    NoSuchChat,
+    ReadOnly,
+)
 from eventlog.events import Entry, Head
 from eventlog.folder import Folder
 from eventlog.history import FolderHistory
@@ -31,16 +39,17 @@ from eventlog.lock import Busy, Gone, Lock, Missing
 from eventlog.numbering import Append, number
 from eventlog.recovery import cut_torn
 from eventlog.sealing import Sealer
-from eventlog.segment import SEGMENT_BYTES, Place, Position
+from eventlog.segment import SEGMENT_BYTES, Place, Position, is_after
 from eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"
 _QUICK_BYTES = 1 << 18
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_FILES = {errno.EMFILE, errno.ENFILE}
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """Of one request: its entries, or why there are none."""
+class Outcome(msgspec.Struct, frozen=True):
+    """Of one request: its entries, or why there are none. Seen by the collector: an error knows the frames that know the outcome."""
 
     entries: list[Entry] = []
     error: Exception | None = None
@@ -69,7 +78,7 @@ class Writer:
 
     def _reset(self) -> None:
         self.close()
-        self.folder = Folder(self._path, self._chat, self._disk, may_write=True)
+        self.folder = Folder(self._path, self._chat, self._disk, may_write=True, indexing=True)
         self._history = FolderHistory(self.folder)
         self.tail: Place | None = None
         self._synced = 0
@@ -78,9 +87,11 @@ class Writer:
     def close(self) -> None:
         """Lets go of the files. Syncs nothing."""
         self._lock.close()
-        for fd in self._fds.values():
-            self._disk.close(fd)
-        self._fds.clear()
+        while self._fds:
+            with suppress(
+                OSError
+            ):  # what mattered was synced; the others are to be closed all the same, and none twice
+                self._disk.close(self._fds.popitem()[1])
 
     def retire(self) -> None:
         """Keeps the caches for the next time and lets go of the files. Syncs nothing."""
@@ -112,7 +123,7 @@ class Writer:
                         return outcomes
                 except Gone:
                     known = self.tail is not None
-                    self._reset()
+                    self._start_over()
                     if known:
                         raise ChatDeleted("the chat was deleted", chat=self._chat, path=self._path) from None
         except Busy:
@@ -121,10 +132,20 @@ class Writer:
             self._poison()
             return [Outcome(error=self._unknown(poison.__cause__))] * len(requests)
         except OSError as error:
-            self._reset()
+            self._start_over()
             return [Outcome(error=self._explained(error))] * len(requests)
         except ChatfoldError as error:
             return [Outcome(error=error)] * len(requests)
+        except BaseException:  # no memory, or Ctrl-C, at any moment: nothing we remember is to be believed
+            self._start_over()
+            raise
+
+    def _start_over(self) -> None:
+        """Forgets everything, but for what earlier appends are still owed."""
+        try:
+            self.sync()
+        finally:
+            self._reset()
 
     def _commit(self, requests: list[Append], sync: list[bool], *, wait: bool) -> list[Outcome]:
         if not wait and not self._is_quick(requests):
@@ -153,9 +174,12 @@ class Writer:
         tail = self.tail
         if tail is None or self._is_full(tail):
             return False
-        drafts = [draft for request in requests for draft in request.drafts]
-        if sum(len(draft.raw) for draft in drafts) > _QUICK_BYTES or any(draft.blobs for draft in drafts):
-            return False
+        size = 0
+        for request in requests:
+            for draft in request.drafts:
+                size += len(draft.raw)
+                if draft.blobs or size > _QUICK_BYTES:
+                    return False
         return self._history.is_prepared(requests, tail.at.seq)
 
     def _number(
@@ -178,6 +202,7 @@ class Writer:
                 outcomes.append(Outcome(numbered.entries))
                 chunks.append(numbered.lines)
                 head = numbered.head
+                self._history.ends(head)
         return outcomes, chunks
 
     def _write(
@@ -207,7 +232,10 @@ class Writer:
 
     def _roll_back(self, tail: Place, chunks: list[list[bytes]]) -> int:
         """Cuts the file after the last chunk that fitted: how many did."""
-        written = self._disk.fstat(self._fds["segment"]).st_size
+        status = self._disk.fstat(self._fds["segment"])
+        if status.st_ino != tail.inode:
+            raise _Poison from OSError("somebody closed our file")  # and what is open now is not ours to cut
+        written = status.st_size
         end, fitting = tail.at.offset, 0
         for lines in chunks:
             size = len(lines) + sum(map(len, lines))
@@ -224,8 +252,12 @@ class Writer:
 
     def _sync(self) -> None:
         assert self.tail is not None
+        tail, fd = self.tail, self._fds["segment"]
         try:
-            self._disk.sync(self._fds["segment"])
+            # Our bytes are elsewhere if the lock does not keep others out, or the descriptor became another file's.
+            if tail.at.seq >= tail.first and not is_after(self._disk, fd, tail.at):
+                raise OSError("somebody else wrote at the same time, or closed our file")  # noqa: TRY301
+            self._disk.sync(fd)
         except OSError as error:
             raise _Poison from error
         self._synced = self.tail.at.seq
@@ -239,7 +271,7 @@ class Writer:
         if self._poisoned:
             return self._unknown()
         try:
-            if self.tail is not None and self._synced < self.tail.at.seq:
+            if self.tail is not None and self._synced < self.tail.at.seq and "segment" in self._fds:
                 self._sync()
         except _Poison as poison:
             self._poison()
@@ -279,6 +311,7 @@ class Writer:
         if not wait:
             raise Busy
         self._lock.check()
+        self._history.forget_ends()
         if tail is None:
             sweep_chat(self._disk, self._path)
         failed_sync = tail is None and self._was_poisoned()
@@ -286,20 +319,56 @@ class Writer:
             now = self.folder.tail()
         except NoSuchChat:
             raise Gone from None
+        if tail is not None and tail.inode != now.inode and self._is_marked():
+            # Of a sync that failed before we open its file, our descriptor will not be told.
+            raise _Poison from OSError(errno.EIO, "a sync of somebody else failed")
+        if tail is not None and not _goes_on(now.at, tail.at):
+            if self._synced <= now.at.seq and self._synced < tail.at.seq:  # nobody said that it was durable
+                raise _Poison from OSError(errno.EIO, "what was not synced yet is gone")
+            raise CorruptLog(
+                f"seq {tail.at.seq} was the last one and is not there any more",
+                chat=self._chat,
+                path=self.folder.segment(now.first),
+                offset=now.at.offset,
+                seq=min(now.at.seq + 1, tail.at.seq),
+            )
+        if tail is None:
+            now = self._take_over(now)
+            self._fds["head"] = self._disk.open_update(self._path / HEAD_FILE)
         if tail is None or tail.inode != now.inode or "segment" not in self._fds:
             self._open_segment(now)
-        if tail is None:
-            witness = read_witness(self._disk, self._path)
-            self._synced = min(witness.seq, now.at.seq) if witness else 0
-            self._fds["head"] = self._disk.open_update(self._path / HEAD_FILE)
+        if tail is not None and tail.inode != now.inode:
+            self._disk.sync_folder(self._path)  # whoever made the file may have been killed before this
         if not now.sealed:
+            end = self._disk.fstat(self._fds["segment"]).st_size
             now = cut_torn(self.folder, self._fds["segment"], now)
+            if end > now.at.offset:
+                self._sync_segment()
         if failed_sync:
-            self._disk.sync(self._fds["segment"])  # a new segment vouches for what is before it
-            now = self._next_segment(now)
+            # A new segment vouches for what is before it; and whoever still has the old one open must see that it is at its end.
+            now = self._roll(now) if now.at.seq >= now.first else now
             self._disk.unlink(self._path / POISON_FILE)
         self.tail = now
         return now
+
+    def _take_over(self, now: Place) -> Place:
+        """Where the log ends, if somebody was killed before the witness could say so: what was not synced is, or is not counted on."""
+        witness = read_witness(self._disk, self._path)
+        self._synced = min(witness.seq, now.at.seq) if witness else 0
+        if witness is None:
+            self._disk.sync_folder(self._path.parent)
+        if witness is None or witness.segment != now.first:
+            self._disk.sync_folder(self._path)
+        if self._synced == now.at.seq and not now.sealed:  # of a seal the witness says nothing
+            return now
+        self._forget_cache()  # its mark may be missing, too
+        return self.folder.tail()
+
+    def _sync_segment(self) -> None:
+        try:
+            self._disk.sync(self._fds["segment"])
+        except OSError as error:
+            raise _Poison from error
 
     def _is_unchanged(self, tail: Place) -> bool:
         try:
@@ -311,44 +380,99 @@ class Writer:
     def _open_segment(self, tail: Place) -> None:
         if "segment" in self._fds:
             self._disk.close(self._fds.pop("segment"))
+        self._sealer = Sealer(self._disk)  # what it summed up may be gone, and its inode be this file's now
         self._fds["segment"] = self._disk.open_append(self.folder.segment(tail.first))
 
     def _was_poisoned(self) -> bool:
+        if not self._is_marked():
+            return False
+        self._forget_cache()
+        return True
+
+    def _is_marked(self) -> bool:
         try:
             self._disk.stat(self._path / POISON_FILE)
         except FileNotFoundError:
             return False
+        return True
+
+    def _forget_cache(self) -> None:
+        """What the medium has is read next, not what the kernel believes: after a failed sync it takes pages for clean."""
         for first in self.folder.segments()[-2:]:
             with self.folder.opened(first) as fd:
-                self._disk.forget_cache(fd)  # what the medium has, not what the kernel believes
-        return True
+                self._disk.forget_cache(fd)
+        self.folder.forget()
 
     # --- roll and create -------------------------------------------------------------------------------
 
     def _roll(self, tail: Place) -> Place:
         """Seals the segment, unless it is, and starts the next one."""
         if not tail.sealed:
-            fd = self._fds["segment"]
-            try:
-                self._disk.sync(fd)  # on the descriptor that wrote, which is told of any earlier failure
-                line = self._sealer.line(self.folder.segment(tail.first), tail)
-                try:
-                    write_all(self._disk, fd, line + b"\n")
-                except OSError as error:
-                    if error.errno not in _NO_ROOM:
-                        raise
-                    self._disk.truncate(fd, tail.at.offset)
-                    raise self._explained(error) from error
-                self._disk.sync(fd)
-            except OSError as error:
-                raise _Poison from error
+            self._seal(tail)
         self.folder.offsets.keep(tail.first)
         return self._next_segment(tail)
+
+    def _seal(self, tail: Place) -> None:
+        fd = self._fds["segment"]
+        try:
+            self._disk.sync(fd)  # on the descriptor that wrote, which is told of any earlier failure
+            line = self._sealer.line(self.folder.segment(tail.first), tail)
+            try:
+                write_all(self._disk, fd, line + b"\n")
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+                self._disk.truncate(fd, tail.at.offset)
+                raise self._explained(error) from error
+            self._disk.sync(fd)
+        except OSError as error:
+            if error.errno in _NO_FILES:
+                raise  # nothing has failed that was written
+            raise _Poison from error
+
+    def end_segment(self, upto: int, least: int) -> Exception | None:
+        """Seals the segment if the log ends at ``upto`` and it has ``least`` bytes, so that a fork there can share it.
+
+        Not if most of it is still to be summed up. Returns what went wrong. The next append starts the next segment, as
+        after a roll that was killed.
+        """
+        if self._poisoned:
+            return None  # nothing is known about what is durable, so nothing is vouched for
+        try:
+            self._lock.take()
+            try:
+                tail = self._catch_up()
+                is_end = tail.at.seq == upto >= tail.first and not tail.sealed
+                if is_end and tail.at.offset >= least and not self._sealer.is_behind(tail):
+                    self._seal(tail)
+                    self._synced, self._witnessed = tail.at.seq, False
+                    self.folder.offsets.keep(tail.first)
+            finally:
+                self._lock.release()
+        except Missing:
+            return None  # whoever forks it is told
+        except Gone:
+            self._start_over()
+            return None
+        except _Poison as poison:
+            self._poison()
+            return self._unknown(poison.__cause__)
+        except OSError as error:
+            self._start_over()
+            return self._explained(error)
+        except ChatfoldError as error:
+            return error
+        except BaseException:
+            self._start_over()
+            raise
+        return None
 
     def _next_segment(self, tail: Place) -> Place:
         first = tail.at.seq + 1
         if first == tail.first:
             return tail  # it has no entry yet
+        if tail.sealed:  # by somebody who may have been killed before it was durable, which the new segment takes for granted
+            self._sync_segment()
         line = header(tail.head) + b"\n"
         publish(self._disk, self.folder.segment(first), line)
         now = self.folder.tail()
@@ -370,8 +494,8 @@ class Writer:
                 if chunk:
                     self._keep_blobs(temporary, request)
             head = Head(len(lines), lines[-1][-18:-2].decode())
-            add_segment(self._disk, temporary, 1, [header(Head()), *lines], head)
-            if not move_in(self._disk, temporary, self._path):
+            witness = add_segment(self._disk, temporary, 1, [header(Head()), *lines], head)
+            if not move_in(self._disk, temporary, self._path, witness):
                 return None
         return outcomes
 
@@ -401,3 +525,8 @@ class Writer:
             if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
                 return ReadOnly(str(error), chat=self._chat, path=self._path)
         return error
+
+
+def _goes_on(now: Position, before: Position) -> bool:
+    """Nothing takes back what was appended. Where somebody else wrote more, the chain tells."""
+    return now.seq > before.seq or (now.seq, now.link) == (before.seq, before.link)

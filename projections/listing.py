@@ -2,7 +2,7 @@
 
 import msgspec
 
-from eventlog import ChatStarted, CheckpointSet, Entry, Forked, MessageAdded
+from eventlog import ChatStarted, CheckpointSet, Entry, Forked, MessageAdded, ToolCalled, ToolReturned
 from projections.folding import projection
 from projections.text import one_line, text_of
 
@@ -26,6 +26,8 @@ class Outline(msgspec.Struct, frozen=True):
 @projection(Outline, version=1)
 def outline(state: Outline, entry: Entry) -> Outline:
     title, messages, turns, created, _, role, preview, titled = msgspec.structs.astuple(state)
+    if type(entry.event) is ToolCalled or type(entry.event) is ToolReturned:  # most entries are: nobody spoke
+        return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled)
     match entry.event:
         case ChatStarted(title=text) if not titled and (given := one_line(text, _TITLE)):
             title, titled = given, True

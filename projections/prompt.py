@@ -40,7 +40,6 @@ from eventlog import (
 )
 from projections.context import Compaction, Window, contexts, window
 from projections.folding import View
-from projections.spans import includes
 
 INTERRUPTED = "Interrupted: no result of this call was recorded."
 SUMMARY = "Summary of the earlier conversation:\n"
@@ -50,19 +49,20 @@ RECALLED = (
 )
 LATE = "Late result of {name}, which had been answered as interrupted:\n"
 
+_NOWHERE = (1 << 62, 1 << 62)  # after all entries
 _MOST_CALLS = 128  # in one message: what OpenAI takes
 
 Kind: TypeAlias = Literal["said", "internal", "summary", "recalled", "injected", "late"]
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     seq: int
     id: str
     name: str
     args: Json = None
 
 
-class Result(msgspec.Struct, frozen=True):
+class Result(msgspec.Struct, frozen=True, gc=False):
     """The answer to the call of entry ``call``; ``seq`` 0: there was none."""
 
     call: int
@@ -72,7 +72,7 @@ class Result(msgspec.Struct, frozen=True):
     failed: bool = True
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """``seqs``: the entries it was made from. One with results has the role tool and follows the one with the calls."""
 
     role: Role | Literal["tool"]
@@ -119,10 +119,15 @@ def _in_place(window: Window, entries: Iterable[Entry]) -> Iterator[Entry]:
     visible: list[Entry] = []
     summaries: dict[int, Entry] = {}
     wanted = {top.seq for top in window.summaries}
-    for entry in entries:
-        if entry.seq in wanted:
-            summaries[entry.seq] = entry
-        elif includes(window.spans, entry.seq) and type(entry.event) is not Compacted:
+    spans = iter(window.spans)
+    first, last = next(spans, _NOWHERE)
+    for entry in entries:  # in order, as the spans are: one walk along both
+        seq = entry.seq
+        while seq > last:
+            first, last = next(spans, _NOWHERE)
+        if seq in wanted:
+            summaries[seq] = entry
+        elif seq >= first and type(entry.event) is not Compacted:
             visible.append(entry)
     tops: list[Compaction] = [top for top in window.summaries if top.seq in summaries]
     for entry in visible:
@@ -236,8 +241,18 @@ class _Block:
 
     def close(self) -> None:
         """What is open is said as it stands; nothing that comes later changes it."""
-        lead = self.lead
         self.asked = self.returned = False
+        if self.calls:
+            self.say_calls()
+        elif self.lead:
+            self.done.append(self.lead)
+        self.lead = None
+        if self.held or self.arrived:
+            self.done += [*self.held, *self.arrived]
+            self.held, self.arrived = [], []
+
+    def say_calls(self) -> None:
+        lead = self.lead
         for first in range(0, len(self.calls), _MOST_CALLS):
             calls = tuple(self.calls[first : first + _MOST_CALLS])
             seqs = tuple([call.seq for call in calls])
@@ -245,14 +260,7 @@ class _Block:
             self.done.append(Message("assistant", (*before, *seqs), parts, calls))
             self.done.append(self.answers(calls))
             lead = None
-        if lead:
-            self.done.append(lead)
-        self.lead = None
-        if self.calls:
-            self.calls, self.results = [], {}
-        if self.held or self.arrived:
-            self.done += [*self.held, *self.arrived]
-            self.held, self.arrived = [], []
+        self.calls, self.results = [], {}
 
     def answers(self, calls: tuple[Call, ...]) -> Message:
         results = []

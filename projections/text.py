@@ -7,7 +7,7 @@ from eventlog import File, Part, Text
 
 def text_of(parts: Iterable[Part]) -> str:
     """What was said in words."""
-    return "\n".join(part.text for part in parts if type(part) is Text)
+    return "\n".join([part.text for part in parts if type(part) is Text])
 
 
 _TEXTUAL = ("json", "xml", "yaml", "toml", "javascript", "sql")

@@ -14,6 +14,7 @@ from projections.wire import (
     described,
     is_web,
     json_text,
+    only_text,
     pdf_name,
     told,
     tool_name,
@@ -42,9 +43,11 @@ def openai_chat(messages: Sequence[Message]) -> list[Shape]:
                 for result in message.results
             ]
         elif message.role == "user":
-            content = [part for part in map(_chat_part, told(message)) if part]
+            content: Any = only_text(message.parts)
+            if content is None:
+                content = _simple([part for part in map(_chat_part, told(message)) if part])
             if content:
-                shapes.append({"role": "user", "content": _simple(content)})
+                shapes.append({"role": "user", "content": content})
         else:
             shape: Shape = {"role": message.role}
             if text := words(message.parts):

@@ -94,8 +94,18 @@ def told(message: Message) -> tuple[Part, ...]:
     return tuple(Text(json_text(part.data)) if isinstance(part, Data) else part for part in message.parts)
 
 
-def words(parts: Iterable[Part], *, data: bool = False) -> str:
+def only_text(parts: tuple[Part, ...]) -> str | None:
+    """What is said if it is one text, as nearly always; empty if that is blank."""
+    if len(parts) != 1 or type(parts[0]) is not Text:
+        return None
+    text = parts[0].text
+    return "" if text.isspace() else clean(text)
+
+
+def words(parts: tuple[Part, ...], *, data: bool = False) -> str:
     """The parts as text; files by their description; ``data``: structured parts, too, as JSON."""
+    if (text := only_text(parts)) is not None:
+        return text
     texts = []
     for part in parts:
         if type(part) is Text:

@@ -110,6 +110,8 @@ def calls(state: Calls, entry: Entry) -> Calls:
         return state
     match event:
         case ToolReturned(call=answered):
+            if len(state.open) == 1:  # most are answered before the next is asked
+                return Calls() if state.open[0].call == answered else state
             one = next((call for call in state.open if call.call == answered), None)
             return Calls(tuple(call for call in state.open if call is not one))
         case ModelCalled() | MessageAdded(role="assistant", origin="exec" | "internal"):

@@ -136,18 +136,20 @@ async def tree(out: Out, store: str | None, *, chat: str | None, whole: bool) ->
         listed = [one async for one in place.chats()]
         key = "" if whole or not chat else await _key(store, chat)
     known = {one.key: one for one in listed}
+    order = sorted(listed, key=lambda one: (one.parent.at if one.parent else 0, one.key))
+    above = _above(order)
     children: dict[str, list[Listed]] = {}
-    for one in sorted(listed, key=lambda one: (one.parent.at if one.parent else 0, one.key)):
-        children.setdefault(_parent(one, known), []).append(one)
+    for one in order:
+        children.setdefault(above[one.key], []).append(one)
     root = key
-    while root and (above := _parent(known[root], known)):
-        root = above
+    while root and above[root]:
+        root = above[root]
     with out.paged():
         tops = (
             [known[root]] if root else [one for one in children.get("", []) if whole or one.key in children]
         )
         for top in tops:
-            for line, branch in _branches(top, children, "", "", 0):
+            for line, branch in _branches(top, children):
                 out.row(branch, _tree_cells(out, line, branch, key))
     return 0
 
@@ -157,31 +159,46 @@ async def _key(store: str | None, text: str) -> str:
         return chat.key
 
 
-def _parent(one: Listed, known: dict[str, Listed]) -> str:
-    return one.parent.parent if one.parent and one.parent.parent in known else ""
+def _above(order: list[Listed]) -> dict[str, str]:
+    """Of each chat the one it was forked from; "" for those on top. They may go round: a fork can take the key of a
+    chat that is gone, and that it comes from. Then the first of them in this order is on top."""
+    keys = {one.key for one in order}
+    above = {one.key: one.parent.parent if one.parent and one.parent.parent in keys else "" for one in order}
+    settled = {""}
+    for one in order:
+        way: dict[str, None] = {}
+        key = one.key
+        while key not in settled and key not in way:
+            way[key] = None
+            key = above[key]
+        if key in way:
+            above[key] = ""
+        settled |= way.keys()
+    return above
 
 
-def _branches(
-    one: Listed, children: dict[str, list[Listed]], lead: str, below: str, depth: int
-) -> Iterator[tuple[str, Branch]]:
+def _branches(top: Listed, children: dict[str, list[Listed]]) -> Iterator[tuple[str, Branch]]:
+    """Forks of forks may be deeper than Python's stack."""
+    stack = [(top, "", "", 0)]
+    while stack:
+        one, lead, below, depth = stack.pop()
+        yield lead, _branch(one, depth)
+        for child in reversed(own := children.get(one.key, [])):
+            branch, under = ("└─ ", "   ") if child is own[-1] else ("├─ ", "│  ")
+            stack.append((child, below + branch, below + under, depth + 1))
+
+
+def _branch(one: Listed, depth: int) -> Branch:
     fork = one.parent
-    yield (
-        lead,
-        Branch(
-            one.key,
-            depth,
-            fork.parent if fork else "",
-            fork.at if fork else 0,
-            one.outline.turns,
-            one.outline.active,
-            one.outline.title,
-        ),
+    return Branch(
+        one.key,
+        depth,
+        fork.parent if fork else "",
+        fork.at if fork else 0,
+        one.outline.turns,
+        one.outline.active,
+        one.outline.title,
     )
-    own = children.get(one.key, [])
-    for index, child in enumerate(own):
-        is_last = index == len(own) - 1
-        branch, under = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
-        yield from _branches(child, children, below + branch, below + under, depth + 1)
 
 
 def _tree_cells(out: Out, lead: str, branch: Branch, key: str) -> list[Cell]:

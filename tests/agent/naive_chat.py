@@ -104,13 +104,15 @@ class NaiveChat:
 
     @property
     def running(self) -> dict[str, int]:
-        """The runs that have begun and not ended, whatever was rewound."""
+        """The runs that have begun and not ended, whatever was rewound. Those of a fork's parent are not its own."""
         found: dict[str, int] = {}
         for fact in self.facts:
             if fact.kind == "run":
                 found[fact.name] = fact.seq
             elif fact.kind == "ran":
                 found.pop(fact.name, None)
+            elif fact.kind == "forked":
+                found.clear()
         return found
 
     @property
@@ -242,6 +244,7 @@ class NaiveChat:
 
     def matching(self, words: list[str]) -> list[str]:
         """The archived contexts that may be meant by these words, the likeliest first; of equals, the last left."""
+        words = list(dict.fromkeys(words))  # what is said twice is asked for once
         shelf = [context for context in reversed(self.now.shelf) if context.said]
         for context in shelf:
             if _has(_title(context), words):

@@ -196,11 +196,9 @@ class _Prompt:
             self.done.append(message)
 
     def inject(self, message: Message) -> None:
-        """Before the question that is being answered, if there is one."""
-        if self.step.words and not self.step.calls:
-            self.say(message)
-            return
-        for some in (self.step.between, self.done):
+        """Before the question that is being answered, if there is one: after an answer only one that it did not see."""
+        answered = self.step.words and not self.step.calls
+        for some in (self.step.between, [] if answered else self.done):
             for at, one in reversed(list(enumerate(some))):
                 if one.is_question:
                     some.insert(at, message)

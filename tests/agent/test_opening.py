@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from strategies import batches
 
-from agent import NoSuchPoint, Opened, keep_view, open_view, window_entries
-from agent.opening import KEEP
+from agent import NoSuchPoint, Opened, Store, keep_view, open_view, window_entries
+from agent.opening import KEEP, MOST
 from eventlog import Compacted, Entry, Event, FileStorage, Head, Log, MemoryStorage, ToolCalled
 from projections import STANDARD, Projection, View, contexts, fold, messages, projection, start, window
 from projections.snapshots import dump
@@ -190,10 +190,10 @@ class Counting(FileStorage):
             self.read_lines += len(page)
             yield page
 
-    async def read_back(self, chat: str, last: int | None = None, most: int | None = None) -> Any:
-        async for page in super().read_back(chat, last, most):
-            self.read_lines += len(page)
-            yield page
+    async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
+        entries = await super().last(chat, count, upto)
+        self.read_lines += len(entries)
+        return entries
 
 
 async def long_chat(storage: FileStorage | MemoryStorage, count: int) -> Log:
@@ -212,6 +212,22 @@ async def test_opening_folds_at_most_a_few_hundred_entries_whatever_the_length(r
         newest = await anext(log.storage.kept("chat"))
         assert opened.view.seq - newest[0].seq <= KEEP
     await log.storage.close()
+
+
+@pytest.mark.parametrize(("pause", "most"), [(0.0, KEEP), (1e9, MOST)])
+async def test_a_chat_keeps_up_also_when_entries_come_quickly(
+    root: Path, monkeypatch: pytest.MonkeyPatch, pause: float, most: int
+) -> None:
+    monkeypatch.setattr("agent.chat.PAUSE_S", pause)
+    async with Store(root, durability="off") as store:
+        chat = await store.chat("chat")
+        furthest = 0
+        for number in range(0, 3 * MOST, 32):
+            await chat.record(*(user(f"question {number + more}") for more in range(32)))
+            await asyncio.gather(*chat._later)
+            kept = [head.seq async for head, _ in store.log.storage.kept("chat")]
+            furthest = max(furthest, chat.seq - max(kept, default=0))
+        assert furthest == most - 32  # and not more often than that
 
 
 async def test_any_seq_is_at_most_a_segment_away_from_a_snapshot(root: Path) -> None:

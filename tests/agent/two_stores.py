@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from agent import Chat, Store
 from eventlog import ChatDeleted, Conflict, Event, FileStorage, MemoryStorage, Noted, Storage, check
+from eventlog.line import SEAL
 
 Who: TypeAlias = Literal[0, 1]
 
@@ -134,6 +135,8 @@ class Files(Side):
         segments = sorted(folder.glob("*.jsonl"))
         if segments:
             whole = segments[-1].read_bytes().splitlines(keepends=True)[-1]
+            if whole.startswith(SEAL):
+                return  # nobody writes there any more, and a fork may have the same file
             with segments[-1].open("ab") as file:
                 file.write(whole[: len(whole) // 2])
 

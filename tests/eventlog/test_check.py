@@ -54,6 +54,17 @@ def test_a_torn_chat_is_ok_and_says_where_it_is_torn(chat: Path, full: bool) -> 
     }
 
 
+def test_lines_that_stood_in_the_blocks_of_a_torn_tail_before_are_torn_with_it(chat: Path) -> None:
+    """What a file system without ordered data leaves after a power cut."""
+    stale = last_segment(chat).read_bytes().splitlines(keepends=True)[1:]
+    with last_segment(chat).open("ab") as file:
+        file.write(b"\0" * 40 + b"\n" + b"".join(stale))
+    report = check(chat)
+    assert report.ok
+    assert {problem.kind for problem in report.problems} == {"torn"}
+    assert len(list(scan(chat))) == report.entries == 9
+
+
 def test_a_damaged_chat_is_not_ok_and_says_where(chat: Path) -> None:
     content = first_segment(chat).read_bytes()
     first_segment(chat).write_bytes(content.replace(b"note 1", b"note X"))

@@ -154,11 +154,11 @@ class Racing(Disk):
     def __init__(self) -> None:
         self.naming, self.removing = threading.Event(), threading.Event()
 
-    def sync_folder(self, path: Path) -> None:
-        if path.name.startswith(".new-") and "head" in self.names(path):
+    def rename(self, old: Path, new: Path) -> None:
+        if old.name.startswith(".new-"):
             self.naming.set()
             self.removing.wait(0.3)
-        super().sync_folder(path)
+        super().rename(old, new)
 
     def unlink(self, path: Path) -> None:
         super().unlink(path)
@@ -171,7 +171,7 @@ async def test_a_cancelled_adopt_leaves_nothing_or_all_of_it(root: Path) -> None
     disk = Racing()
     async with opened("files", root, disk=disk) as log:
         adopting = asyncio.create_task(adopt(log.storage, "chat", EXPORT))
-        await asyncio.to_thread(disk.naming.wait)
+        assert await asyncio.to_thread(disk.naming.wait, 10)
         adopting.cancel()
         with suppress(asyncio.CancelledError):
             await adopting

@@ -1,7 +1,7 @@
 """A line says what was written, and nothing inside an event can pretend to be part of it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -55,11 +55,14 @@ class Lines:
         self.blobs: dict[str, bytes] = {}
         self.pending: dict[int, bytes] = {}
 
-    def find(self, fingerprint: int) -> Iterable[int]:
+    def find(self, fingerprint: int) -> Sequence[int]:
         return [*range(1, len(self.lines) + 1), *self.pending]
 
     def line(self, seq: int) -> bytes:
         return self.pending[seq] if seq in self.pending else self.lines[seq - 1]
+
+    def link(self, seq: int) -> str:
+        return link_of(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self.blobs[digest]

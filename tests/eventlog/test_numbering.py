@@ -10,12 +10,14 @@ from conftest import TickingClock
 from strategies import LARGE_TEXT
 
 from eventlog import (
+    ChatDeleted,
     ChatfoldError,
     Conflict,
     Disk,
     Entry,
     FileStorage,
     Forked,
+    Head,
     IdConflict,
     InvalidEvent,
     Log,
@@ -369,3 +371,29 @@ async def test_a_chat_that_took_the_place_of_another_is_not_taken_for_it(tmp_pat
                 entry async for entry in one.read("chat")
             ]
             await one.delete("chat")
+
+
+async def test_where_a_writer_remembers_that_batches_ended_they_did(root: Path) -> None:
+    """Whoever else writes, erases, or takes the chat away."""
+    storage = FileStorage(root, durability="off", segment_bytes=2000)
+    ours, other = Log(storage), Log(FileStorage(root, durability="off", segment_bytes=2000))
+    known = Head()
+    for number in range(60):
+        entries = await ours.append("chat", *[Noted(f"n{number}")] * (number % 3 + 1), known=known)
+        known = Head(entries[-1].seq, entries[-1].sum) if number % 2 else known
+        if number % 7 == 0:
+            await other.append("chat", Noted("in between"))
+        if number % 20 == 19:
+            await other.redact("chat", number)
+        writer = storage._lanes._lanes["chat"].writer
+        for seq, link in writer._history._ends.items():
+            assert link == Folder(writer.folder.path, "chat", Disk()).link(seq)
+        assert writer._history._ends or number == 0
+    await other.delete("chat")
+    with pytest.raises(ChatDeleted):
+        await ours.append("chat", Noted("too late"))
+    await ours.append("chat", *[Noted("another")] * known.seq)
+    with pytest.raises(ChatDeleted):
+        await ours.append("chat", Noted("more"), known=known)
+    await storage.close()
+    await other.storage.close()

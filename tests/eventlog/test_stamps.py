@@ -147,7 +147,8 @@ async def test_a_stamp_changes_with_the_log_in_memory_too(root: Path, change: Ch
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
 async def test_every_chat_has_a_stamp_and_a_fork_its_own(root: Path, kind: str) -> None:
-    log = files(root) if kind == "files" else Log(MemoryStorage())
+    # Of short chats. At the end of a long one a fork ends the parent's segment, which gives the same log another stamp.
+    log = Log(FileStorage(root)) if kind == "files" else Log(MemoryStorage())
     async with log:
         assert await log.storage.stamps() == []
         for key in KEYS:

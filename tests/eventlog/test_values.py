@@ -6,14 +6,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import LARGE_TEXT, VOCABULARY, events_of, same, unknown_events, values
+from strategies import LARGE_TEXT, VOCABULARY, events_of, same, texts, unknown_events, values
 
+from benchmarks.workload import events as workload
 from eventlog import (
     ContextCleared,
     Data,
@@ -28,10 +30,12 @@ from eventlog import (
     Noted,
     Text,
     ToolCalled,
+    ToolReturned,
     Unknown,
 )
 from eventlog.line import build, decode, draft, resolve
-from eventlog.values import MAX_DEPTH, MAX_DIGITS
+from eventlog.plain import is_plain
+from eventlog.values import MAX_DEPTH, MAX_DIGITS, check
 
 
 def read_back(event: Event) -> Event:
@@ -53,6 +57,51 @@ def nested(depth: int, innermost: Any = None) -> Any:
 def test_every_event_comes_back_as_it_was(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(events_of(kind))
     assert same(read_back(event), event)
+
+
+class _Role(enum.StrEnum):
+    USER = "user"
+
+
+STRANGE: tuple[Any, ...] = (
+    None,
+    1,
+    True,
+    [],
+    {},
+    (),
+    "",
+    "user",
+    "no role",
+    _Role.USER,
+    ["x"],
+    {"a": 1},
+    {1: 1},
+    math.nan,
+)
+
+
+@pytest.mark.parametrize("kind", [MessageAdded, ToolCalled, ToolReturned], ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_the_quick_look_at_an_event_sees_what_the_thorough_one_sees(
+    kind: type[Event], data: st.DataObject
+) -> None:
+    """Whatever somebody put in: what the quick one takes for plain is right and needs no escaping, with the same long strings."""
+    event = data.draw(events_of(kind))
+    for field in data.draw(st.sets(st.sampled_from(kind.__struct_fields__))):
+        inner = st.sampled_from(STRANGE) | texts
+        strange = inner | st.tuples(inner) | st.tuples(inner.map(Text), inner.map(Text))
+        event = msgspec.structs.replace(event, **{field: data.draw(strange)})
+    quick: list[str] = []
+    if is_plain(event, quick):
+        thorough: list[str] = []
+        assert check(event, thorough) is False
+        assert quick == thorough
+
+
+def test_the_quick_look_is_enough_for_what_agents_say() -> None:
+    for event in islice(workload(1), 300):
+        assert is_plain(event, [])
 
 
 @given(event=unknown_events())

@@ -70,3 +70,12 @@ async def test_a_witness_of_more_than_there_is_means_that_something_is_gone(root
     segment.write_bytes(segment.read_bytes()[: PAGE * 2])
     with pytest.raises(CorruptLog, match="durable"):
         tail(chat)
+
+
+async def test_a_witness_of_a_segment_that_an_erasure_made_shorter_leads_to_the_same_end(root: Path) -> None:
+    """It names the last line, which is there, at an end that is not: past that of the file."""
+    async with Log(FileStorage(root)) as log:
+        await log.append("chat", Noted("first", TEXT), *(Noted(f"{number}{TEXT}") for number in range(200)))
+        await log.redact("chat", 1)
+        await log.append("chat", Noted("after"))
+    assert tail(root / "chats/chat").at.seq == 203

@@ -55,3 +55,23 @@ def test_a_call_that_fails_is_reported_and_the_others_are_done(monkeypatch: pyte
     workers.stop()
     assert reported == [ZeroDivisionError]
     assert done == [0, 1, 2]
+
+
+def test_a_call_submitted_by_a_call_while_they_stop_is_done_and_nobody_waits_for_ever() -> None:
+    workers, stopping, done = Workers(4, "test"), threading.Event(), list[str]()
+
+    def first() -> None:
+        stopping.wait(10)
+        sleep(0.05)  # stop has said so to all threads
+        workers.submit(done.append, "second")
+        sleep(0.05)  # a thread started for that would take what tells us to stop
+        done.append("first")
+
+    workers.submit(first)
+    stop = threading.Thread(target=workers.stop, daemon=True)
+    stop.start()
+    stopping.set()
+    stop.join(10)
+    assert not stop.is_alive()
+    assert not [thread for thread in threading.enumerate() if thread.name == "test"]
+    assert sorted(done) == ["first", "second"]
