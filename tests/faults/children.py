@@ -7,18 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
+from faults.campaign import Figures
+
 _TOP = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{_TOP}{os.pathsep}{_TOP / 'tests'}"}
+"""Of a process that imports what we import."""
 
 
 @contextmanager
 def started(module: str, *args: object) -> Iterator[subprocess.Popen[str]]:
     """A child that has said ``ready``. Killed at the end, if it is still there."""
-    environment = {**os.environ, "PYTHONPATH": f"{_TOP}{os.pathsep}{_TOP / 'tests'}"}
     child = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", f"faults.{module}", *map(str, args)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=environment,
+        env=ENVIRONMENT,
         text=True,
     )
     with child:
@@ -28,6 +33,13 @@ def started(module: str, *args: object) -> Iterator[subprocess.Popen[str]]:
             yield child
         finally:
             child.kill()
+
+
+def figures_of(part: str, number: int, seed: int, folder: Path) -> Figures:
+    """What a short campaign counts, in a process of its own, which may fork as it likes."""
+    environment = {**os.environ, "PYTHONPATH": f"{_TOP}{os.pathsep}{_TOP / 'tests'}"}
+    command = [sys.executable, "-m", "faults.campaign", part, str(number), str(seed), str(folder)]
+    return msgspec.json.decode(subprocess.check_output(command, env=environment), type=Figures)
 
 
 def ready() -> None:
@@ -44,6 +56,12 @@ def told(child: subprocess.Popen[str]) -> list[list[str]]:
     """Everything the child said until it ended."""
     assert child.stdout is not None
     return [line.split() for line in child.stdout]
+
+
+def next_told(child: subprocess.Popen[str], count: int) -> list[str]:
+    """The last words of the next ``count`` lines: the ids of what an ``appending`` child was acknowledged."""
+    assert child.stdout is not None
+    return [child.stdout.readline().split()[-1] for _ in range(count)]
 
 
 def go(*children: subprocess.Popen[str]) -> None:

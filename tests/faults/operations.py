@@ -4,7 +4,6 @@
 by a kill or a failing disk. ``judge`` opens what is left with a healthy disk.
 """
 
-import asyncio
 import fcntl
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -24,6 +23,7 @@ from eventlog import (
     repair,
 )
 from faults.talk import entries_of, is_clean, short
+from faults.threadless import run_here, without_threads
 
 SEGMENT_BYTES = 900
 SECRET = "the password is swordfish, do not tell; " * 40  # long enough to be referred to
@@ -100,6 +100,14 @@ async def fork(log: Log, tell: Tell) -> None:
     tell("fork")
 
 
+async def fork_whole(log: Log, tell: Tell) -> None:
+    """By a process that writes the parent, too: its segment ends there, and is shared."""
+    await log.append("chat", *short("a"), id="a")
+    tell("a")
+    await log.fork("chat", "branch")
+    tell("fork")
+
+
 async def redact(log: Log, tell: Tell) -> None:
     await log.redact("chat", 4)
     tell("redact")
@@ -131,6 +139,8 @@ OPERATIONS: dict[str, tuple[Prepare, Run]] = {
     "roll": (prepare, roll),
     "create": (prepare, create),
     "fork": (prepare, fork),
+    "fork at the end": (prepare, fork_whole),
+    "fork a torn log": (prepare_torn, fork_whole),
     "redact": (prepare, redact),
     "redact a blob": (prepare_large, redact_large),
     "delete": (prepare, delete),
@@ -143,15 +153,15 @@ OPERATIONS: dict[str, tuple[Prepare, Run]] = {
 
 def judge(name: str, root: Path, told: list[str]) -> None:
     """``told``: what the operation called ``name`` acknowledged before it was cut short."""
-    _no_lock_is_held(root)
-    listed = set(asyncio.run(_listed(root)))
+    no_lock_is_held(root)
+    listed = set(run_here(_listed(root)))
     _right_chats(name, listed, told)
     if name == "repair" and "mend" not in told:
         repair(root / "chats" / "chat")
     for chat in listed:
         assert check(root / "chats" / chat).ok
-    asyncio.run(_write_on(root, sorted(listed)))
-    _nothing_left_over(root)
+    run_here(_write_on(root, sorted(listed)))
+    nothing_left_over(root)
     for chat in listed:
         folder = root / "chats" / chat
         assert is_clean(folder)
@@ -160,7 +170,7 @@ def judge(name: str, root: Path, told: list[str]) -> None:
         _erased_everywhere_or_nowhere(root, told)
 
 
-def _no_lock_is_held(root: Path) -> None:
+def no_lock_is_held(root: Path) -> None:
     """Or the next writer would wait for ever."""
     for path in root.rglob("lock"):
         with path.open() as file:
@@ -179,20 +189,21 @@ def _right_chats(name: str, listed: set[str], told: list[str]) -> None:
         if "delete" in told:
             may.remove("chat")
     for operation, chat in (("create", "new"), ("fork", "branch")):
-        if name == operation:
+        if name.startswith(operation):
             may.add(chat)
-            must |= {chat} if told else set()
+            must |= {chat} if {"n", "fork"} & {*told} else set()
     assert must <= listed <= may
 
 
 async def _write_on(root: Path, chats: list[str]) -> None:
     """A healthy writer comes along."""
-    async with opened(root) as log:
+    storage = FileStorage(root, segment_bytes=SEGMENT_BYTES, durability="full")
+    async with Log(without_threads(storage)) as log:
         for chat in chats:
             await log.append(chat, *short("after"), id="after")
 
 
-def _nothing_left_over(root: Path) -> None:
+def nothing_left_over(root: Path) -> None:
     assert not list((root / "chats").glob(".*"))
     assert not list((root / "trash").iterdir())
     assert not list(root.rglob("redacting"))
@@ -202,7 +213,10 @@ def _nothing_left_over(root: Path) -> None:
 def _right_entries(chat: str, entries: list[Entry], told: list[str], name: str) -> None:
     names = [entry.id for entry in entries if entry.id is not None]
     before = {"chat": ["p0", "p1", "p2", "p4", "p5"], "twin": ["p0", "p1", "p2", "p4"], "other": ["o"]}
-    expected = before.get(chat, ["p0", "p1", "p2", "p4"][: 4 if chat == "branch" else 0])
+    at = 7 if name == "fork" else 10
+    if chat == "branch":
+        before["branch"] = before["twin"] if name == "fork" else [*before["chat"], "a"]
+    expected = before.get(chat, [])
     if name == "repair" and chat == "chat":
         expected.remove("p1")
     assert names[: len(expected)] == expected
@@ -217,8 +231,8 @@ def _right_entries(chat: str, entries: list[Entry], told: list[str], name: str) 
     else:
         assert not added
     if chat == "branch":
-        assert entries[7].event == Forked("chat", 7)
-        assert len(entries) == 9
+        assert entries[at].event == Forked("chat", at)
+        assert len(entries) == at + 2
 
 
 def _erased_everywhere_or_nowhere(root: Path, told: list[str]) -> None:

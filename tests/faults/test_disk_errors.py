@@ -2,10 +2,11 @@
 
 import asyncio
 import errno
+import gc
 import os
 import resource
-import shutil
 import subprocess
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,8 +24,9 @@ from eventlog import (
     scan,
 )
 from faults.children import go, started, told
+from faults.failing import everywhere
 from faults.faulty_disk import CHANGING, READING, FailingDisk, ShortDisk, SmallDisk, UnreadableDisk
-from faults.operations import OPERATIONS, judge, opened
+from faults.operations import OPERATIONS, opened
 from faults.talk import ids_of, is_clean, said, short
 
 LONG = bool(os.environ.get("CHATFOLD_LONG"))
@@ -137,6 +139,27 @@ async def test_an_append_that_found_no_room_can_be_retried_by_its_id(fast_folder
     assert ids_of(fast_folder / "chats" / "chat") == ["w.1", "w.2"]
 
 
+async def test_an_append_that_found_no_room_leaves_nothing_in_memory(fast_folder: Path) -> None:
+    """Or whoever tries again until there is room would fill it, with what did not fit."""
+    disk = SmallDisk(1 << 40)
+    async with Log(FileStorage(fast_folder, disk=disk)) as log:
+        await log.append("chat", *short("first"), id="first")
+        disk.room = 100
+        errors = [await _refused(log, number) for number in range(4)]
+        disk.room = 1 << 40
+        await log.append("chat", *short("last"), id="last")
+        gc.collect()
+        assert [error() for error in errors] == [None] * 4
+
+
+async def _refused(log: Log, number: int) -> "weakref.ref[DiskFull]":
+    try:
+        await log.append("chat", *short(f"n{number}", 2), durability="full" if number else "off")
+    except DiskFull as error:
+        return weakref.ref(error)
+    raise AssertionError("there was room")
+
+
 def test_a_file_size_limit_is_no_room_too(tmp_path: Path) -> None:
     """EFBIG, from the kernel, in a process of its own."""
     with started("appending", tmp_path, "chat", "w", "full", 8 << 20, 500) as child:
@@ -223,37 +246,13 @@ async def test_a_write_that_fails_for_another_reason_than_room_poisons_too(fast_
 # --- every call fails, one after the other ------------------------------------------------------------------
 
 
-async def _attempt(root: Path, disk: FailingDisk, operation: str) -> list[str]:
-    """What the operation told before it raised, if it did; it raises nothing but what it may."""
-    words: list[str] = []
-    _, run = OPERATIONS[operation]
-    log = opened(root, disk)
-    with suppress(ChatfoldError, OSError):
-        await run(log, words.append)
-    with suppress(ChatfoldError, OSError):
-        await log.storage.close()
-    await asyncio.to_thread(log.storage._lanes.abandon)  # type: ignore[attr-defined]
-    return words
-
-
-def _fails_everywhere(folder: Path, operation: str, *, step: int = 1, **how: Any) -> int:
-    """Fails the first call, the next, and so on until the operation gets through: how many failed."""
-    prepare, _ = OPERATIONS[operation]
-    template = folder / "template"
-    asyncio.run(prepare(template))
-    for failures, nth in enumerate(range(1, 10_000, step)):
-        root = folder / "store"
-        shutil.copytree(template, root)
-        disk = FailingDisk(nth, **how)
-        words = asyncio.run(_attempt(root, disk, operation))
-        if not disk.failed:
-            return failures
-        try:
-            judge(operation, root, words)
-        except Exception as error:
-            raise AssertionError(f"call {nth}, {disk.failed[0]}, {how}; told {words}") from error
-        shutil.rmtree(root)
-    raise AssertionError("it never gets through")
+def _fails_everywhere(folder: Path, operation: str, **how: Any) -> int:
+    """How many calls failed."""
+    failures = list(everywhere(folder, operation, **how))
+    for where, error in failures:
+        if error is not None:
+            raise AssertionError(where) from error
+    return len(failures)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -1,0 +1,52 @@
+"""The long version of these tests: ``python -m faults.campaign PART NUMBER SEED FOLDER`` prints its figures as JSON.
+
+A part is a module of this folder with ``campaign(number, seed, folder) -> Figures``: it breaks something ``number`` times, in
+a way that follows from the seed alone where that is possible. Where the machine does not allow it, the figures say why. The
+tests run each part with a small number.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+_APART = 1_000_000
+
+
+def share(whole: Iterable[T], number: int, seed: int) -> list[T]:
+    """Of what is gone through one after the other, ``number`` from where the seed says: its millions are the seed, the rest is where."""
+    return [*whole][seed % _APART :][:number]
+
+
+class Figures(msgspec.Struct):
+    tried: int = 0
+    violations: int = 0
+    first: str = ""  # of the violations: where it was, and how to see it again
+    counted: dict[str, int] = {}  # what else is worth telling, by its name
+    reason: str = ""  # why nothing was tried on this machine
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counted[what] = self.counted.get(what, 0) + number
+
+    def violated(self, where: str, error: BaseException) -> None:
+        self.violations += 1
+        self.first = self.first or f"{where}: {type(error).__name__}: {error}"
+
+
+def main() -> None:
+    part, number, seed, folder = sys.argv[1:]
+    said = os.dup(1)
+    os.dup2(2, 1)  # what the engine and its children print is no figure
+    logging.disable()  # that a torn tail was cut off is what this is about
+    figures = import_module(f"faults.{part}").campaign(int(number), int(seed), Path(folder))
+    os.write(said, msgspec.json.encode(figures))
+
+
+if __name__ == "__main__":
+    main()
