@@ -6,7 +6,9 @@ clock starts, and what opening costs is measured in new processes.
 """
 
 import os
+import signal
 import subprocess
+from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from benchmarks.environment import python_of
-from benchmarks.machine import HERE
+from benchmarks.machine import HERE, environment
 from benchmarks.measure import progress
 from benchmarks.peers import PEERS
 
@@ -32,42 +34,65 @@ class Children:
         self.missing: dict[str, str] = {}
         self.versions: dict[str, str] = {}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.spare: dict[
+            str, subprocess.Popen[bytes]
+        ] = {}  # new processes that wait for their one order, by label
 
     def __enter__(self) -> Self:
         progress("importing the peers")
         options = ("--forks",) if self.quick else ("--forks", "--touched")
-        started = {module: _start(module, *options) for module in {one.module for one in PEERS.values()}}
-        for module, child in started.items():
-            hello = _answer(child)
-            if "error" in hello:
-                _end(child)
-                self.missing |= {one.label: hello["error"] for one in PEERS.values() if one.module == module}
-            else:
-                self.running[module] = child
-            self.versions |= hello.get("versions", {})
-            self.jobs |= {label: set(jobs) for label, jobs in hello.get("jobs", {}).items()}
+        self.running = {module: _start(module, *options) for module in {one.module for one in PEERS.values()}}
+        try:
+            for module in list(self.running):
+                self._met(module, _answer(self.running[module]))
+        except BaseException:
+            self.kill()
+            raise
         for label, why in self.missing.items():
             progress(f"{label} is not measured: {why}")
+        if self.missing:
+            progress("python -m benchmarks setup installs what can be installed")
         return self
 
+    def _met(self, module: str, hello: dict[str, Any]) -> None:
+        if "error" in hello:
+            _end(self.running.pop(module))
+            self.missing |= {one.label: hello["error"] for one in PEERS.values() if one.module == module}
+        self.versions |= hello.get("versions", {})
+        self.jobs |= {label: set(jobs) for label, jobs in hello.get("jobs", {}).items()}
+
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        for child in self.running.values():
+        if kind:
+            self.kill()
+        for child in (*self.running.values(), *self.spare.values()):
             _end(child)
+
+    def kill(self) -> None:
+        for child in (*self.running.values(), *self.spare.values()):
+            _kill(child)
+
+    def import_anew(self, labels: Iterable[str]) -> None:
+        """New processes for all of these. They import side by side, and the clock starts when all of them have."""
+        started = {label: _start(PEERS[label].module) for label in labels if label not in self.spare}
+        self.spare |= started
+        for child in started.values():
+            _answer(child)
 
     def order(self, label: str, job: str, *, new: bool = False, **what: object) -> dict[str, Any]:
         """``new``: in a new process, unless this is a quick run."""
         new = new and not self.quick
-        module = PEERS[label].module
-        child = _start(module) if new else self.running[module]
+        if new and label not in self.spare:
+            self.import_anew([label])
+        child = self.spare.pop(label) if new else self.running[PEERS[label].module]
         try:
-            if new:
-                _answer(child)
             assert child.stdin
             child.stdin.write(msgspec.json.encode({"peer": label, "job": job, **what}) + b"\n")
             child.stdin.flush()
             answer = _answer(child)
+        except OSError as error:
+            raise Failed(f"its process is gone: {error}") from None
         except BaseException:
-            child.kill()
+            _kill(child)
             raise
         finally:
             if new:
@@ -79,14 +104,14 @@ class Children:
 
 def _start(module: str, *options: str) -> "subprocess.Popen[bytes]":
     command = [python_of(module), "-W", "ignore", "-m", "benchmarks.child", module, *options]
-    environment = {**os.environ, "OPENAI_AGENTS_DISABLE_TRACING": "1", "PYTHONDONTWRITEBYTECODE": ""}
     return subprocess.Popen(
         command,
         cwd=HERE.parent,
-        env=environment,
+        env={**environment(), "OPENAI_AGENTS_DISABLE_TRACING": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        process_group=0,  # its own and its forks'
     )
 
 
@@ -97,6 +122,11 @@ def _answer(child: "subprocess.Popen[bytes]") -> dict[str, Any]:
         return {"error": f"the process ended with {child.wait()}"}
     answer: dict[str, Any] = msgspec.json.decode(line)
     return answer
+
+
+def _kill(child: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:

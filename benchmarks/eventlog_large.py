@@ -24,7 +24,7 @@ _MIDDLING = 40_000
 def rows(folder: Path, rounds: int, events: int) -> Iterator[Row]:
     root = folder / "sizes"
     payload = 0
-    for size in (_SMALL, _SEGMENT, _MIDDLING, events):
+    for size in (_SMALL, _SEGMENT, _middling(events), events):
         progress(f"building a chat of {size:,} entries")
         payload = asyncio.run(build(root, _chat(size), size))
     yield from _open(root, rounds, events)
@@ -38,11 +38,15 @@ def _chat(size: int) -> str:
     return f"{size:,} entries"
 
 
+def _middling(events: int) -> int:
+    return _MIDDLING if events > _MIDDLING else 10_000
+
+
 def _open(root: Path, rounds: int, events: int) -> Iterator[Row]:
     """Appending a long text asks whether it was said before, a short one does not."""
     progress("open for append + head")
     large, small = _chat(events), _chat(_SMALL)
-    for text in ("short", "long"):
+    for text in ("short", "long") if events == MILLION else ("long",):
         samples = interleave(
             rounds, {chat: _opened(root, chat, text) for chat in (large, small)}, warm_up=False
         )
@@ -89,14 +93,15 @@ def _last(root: Path, rounds: int, events: int) -> Iterator[Row]:
 def _fork(root: Path, rounds: int, events: int) -> Iterator[Row]:
     """A fork is durable when it returns. A copy is not, so there is one with syncs as well."""
     progress("fork")
-    ours, middling = "the fork", f"a fork at {_MIDDLING // 2:,} entries"
+    size = _middling(events)
+    ours, middling = "the fork", f"a fork at {size // 2:,} entries"
     copy, synced_copy = "copying the folder", "copying the folder, with syncs"
     large = chat_folder(root, _chat(events))
     samples = interleave(
         rounds,
         {
             ours: _forks(root, _chat(events), events // 2, rounds),
-            middling: _forks(root, _chat(_MIDDLING), _MIDDLING // 2, rounds),
+            middling: _forks(root, _chat(size), size // 2, rounds),
             copy: lambda: _copy(large, sync=False),
             synced_copy: lambda: _copy(large, sync=True),
         },

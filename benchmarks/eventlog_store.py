@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.machine import HERE
+from benchmarks.machine import HERE, environment
 from benchmarks.measure import progress
 from benchmarks.workload import turns
 from eventlog import Event, FileStorage, Log
@@ -61,4 +61,4 @@ def size_of(folder: Path, *patterns: str) -> int:
 def start_child(*arguments: object) -> "subprocess.Popen[str]":
     """A new process that runs ``eventlog_child`` and prints JSON."""
     command = [sys.executable, "-m", "benchmarks.eventlog_child", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=HERE.parent, env=environment(), stdout=subprocess.PIPE, text=True)

@@ -74,7 +74,25 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def in_new_process(module: str, *arguments: object, python: str = sys.executable) -> bytes:
-    """What the module of this package prints."""
+def environment() -> dict[str, str]:
+    """Of the processes that are measured: whoever installs a package has it compiled, so each may keep what it compiles."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def in_new_process(
+    module: str, *arguments: object, python: str = sys.executable, limit: float | None = None
+) -> bytes:
+    """What the module of this package prints. After ``limit`` seconds it is killed, with all that it started."""
     command = [python, "-m", f"benchmarks.{module}", *map(str, arguments)]
-    return subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, check=True).stdout
+    none, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=HERE.parent, env=environment(), stdin=none, stdout=pipe, process_group=0
+    ) as child:
+        try:
+            said, _ = child.communicate(timeout=limit)
+        except BaseException:  # Ctrl-C, too, which a group of its own does not hear
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    return said

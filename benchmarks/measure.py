@@ -46,7 +46,9 @@ class Row(msgspec.Struct, frozen=True):
     against: str
     peer: float | None
     ratio: float | None
-    spread: tuple[float, float] | None  # the smallest and the largest ratio of a round
+    spread: (
+        tuple[float, float] | None
+    )  # the smallest and the largest ratio of a round, or value, if there is no ratio
     rounds: int
     target: str | None
     met: bool | None
@@ -111,7 +113,7 @@ def limited(name: str, unit: str, values: Sequence[float], against: str, target:
         against,
         None,
         None,
-        None,
+        (min(values), max(values)) if len(values) > 1 else None,
         len(values),
         *_verdict(target, value),
     )
@@ -147,7 +149,7 @@ def table(rows: Sequence[Row]) -> str:
         for row in (some := list(group)):
             if row.note:
                 continue
-            first = (name, f"{number(row.value)} {row.unit}" if row.value is not None else "")
+            first = (name, _value(row))
             shown = ("" if here == there else here for here, there in zip(first, before, strict=True))
             cells.append((*shown, *_rest(row)))
             before = first
@@ -174,6 +176,15 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     ).rstrip()
 
 
+def _value(row: Row) -> str:
+    """Where there is no ratio, with the smallest and the largest value."""
+    told = "" if row.value is None else f"{number(row.value)} {row.unit}"
+    if row.ratio is not None or row.spread is None:
+        return told
+    low, high = row.spread
+    return f"{told} ({number(low)} to {number(high)})"
+
+
 def _ratio(row: Row) -> str:
     """With the smallest and the largest of a round: a wide range says that the machine was not quiet."""
     if row.ratio is None or row.spread is None:
@@ -188,5 +199,5 @@ def number(value: float) -> str:
 
 def write_json(path: Path, suite: str, rows: Sequence[Row], *, quick: bool, **more: object) -> None:
     report = {"suite": suite, "quick": quick, **facts(path.parent), **more, "rows": rows}
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")

@@ -15,20 +15,20 @@ _SEED = 8
 
 def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
     rounds = 5 if quick else 15
-    many = 20_000 if quick else 1_000_000
+    many = 10_000 if quick else 1_000_000
     small, middling, large = folder / "small", folder / "middling", folder / "large"
     _build(small, _FEW)
-    talk = _build(middling, 15_000 if quick else 150_000)  # two entries in three are messages
-    yield from projections_open.against_peers(middling, talk, _SEED, rounds)
-    yield from projections_search.rows(middling, folder, 2 if quick else 3, talk)
+    talk = _build(middling, 6_000 if quick else 150_000)  # two entries in three are messages
+    yield from projections_search.rows(middling, folder, 5, talk)
     remove(middling)
     built = _build(large, many)
     yield from projections_open.against_small(large, small, rounds, many, _FEW)
+    yield from projections_open.behind(large, small, rounds, many, _FEW)
     yield from projections_fold.one_more(large, small, rounds, many, _FEW)
     yield from projections_fold.any_seq(large, 20 if quick else 100, built)
-    yield from projections_fold.rebuilt(large, 2 if quick else 3, built)
+    yield from projections_fold.rebuilt(large, 5, built)
     remove(large)
-    yield from projections_fold.rebuilt_plain(folder, 2 if quick else 3, 10_000 if quick else 100_000)
+    yield from projections_fold.rebuilt_plain(folder, 5, 5_000 if quick else 100_000)
 
 
 def _build(root: Path, entries: int) -> Built:

@@ -2,12 +2,15 @@
 
 Each machine, and each operation that is killed, has a process of its own: ``properties_child``. A violation is a failure that the search
 found, and a bug; the tests find the same with ``HYPOTHESIS_PROFILE=long``. A crash is a process that dies in the middle: simulated by the
-machines (what was not synced is lost, or a part of it), real in the kills.
+machines (what was not synced is lost, or a part of it), real in the kills. A search that does not come to its end is a violation, too, and
+says on stderr where it stands.
 """
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from subprocess import CalledProcessError
+from subprocess import CalledProcessError, TimeoutExpired
 
 import msgspec
 
@@ -23,6 +26,8 @@ MACHINES = {
     "the list of chats": "test_chat_list:TestLists",
 }
 KILLS = "kills before every change to the disk"
+_COUNTED = {"examples": "examples", "operations": "operations", "crashes": "crashes injected"}
+_PATIENCE = 180  # seconds that the last example may take; then it is not slow, it waits for ever
 
 
 class Searched(msgspec.Struct):
@@ -37,14 +42,31 @@ def rows(folder: Path, *, quick: bool, seconds: float | None = None) -> Iterator
     seconds = seconds or (3 if quick else 300)
     share = seconds / (len(MACHINES) + 1)
     for name, machine in {**MACHINES, KILLS: "kills"}.items():
-        progress(f"{name}, for {share:.0f} s")
+        progress(f"{name}, for {share:.3g} s")
         try:
-            said = in_new_process("properties_child", machine, share, folder, python=python_of("chatfold"))
+            with _place(folder) as place:
+                found = _searched(machine, share, place)
         except (OSError, CalledProcessError) as error:
             yield absent(name, "", f"could not be run: {error}")
             continue
-        found = msgspec.json.decode(said, type=Searched)
-        for what in ("examples", "operations", "crashes"):
-            yield limited(f"{name}: {what}", what, [getattr(found, what)], f"{share:.0f} s")
+        for field, what in _COUNTED.items():
+            yield limited(f"{name}: {what}", what, [getattr(found, field)], f"{share:.3g} s")
         against = found.first[:200] or "none allowed"
         yield limited(f"{name}: violations", "violations", [found.violations], against, at_most(0))
+
+
+@contextmanager
+def _place(folder: Path) -> Iterator[Path]:
+    """In memory if there is such a place: a process that dies takes nothing along that it has written, wherever that is."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else folder) as place:
+        yield Path(place)
+
+
+def _searched(machine: str, seconds: float, folder: Path) -> Searched:
+    command = ("properties_child", machine, seconds, _PATIENCE, folder)
+    try:
+        said = in_new_process(*command, python=python_of("chatfold"), limit=seconds + 2 * _PATIENCE)
+    except TimeoutExpired:
+        return Searched(violations=1, first=f"did not end within {_PATIENCE} s after its time was up")
+    return msgspec.json.decode(said, type=Searched)

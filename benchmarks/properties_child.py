@@ -1,11 +1,16 @@
-"""``python -m benchmarks.properties_child MACHINE SECONDS FOLDER``: searches that long, and prints what it did."""
+"""``python -m benchmarks.properties_child MACHINE SECONDS PATIENCE FOLDER``: searches that long, and prints what it did.
 
+If it has not come to an end so many seconds of patience later, it says where every thread stands.
+"""
+
+import faulthandler
 import logging
 import os
 import random
 import shutil
 import sys
 import tempfile
+import traceback
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
@@ -21,7 +26,8 @@ _CRASHES = (
     ("two_stores", "Files", "die"),
     ("test_storage_agreement", "Files", "crash"),
 )  # where a process dies
-_EXAMPLES = 5  # at a time, between two looks at the clock
+_FIRST, _FEW, _MANY = 2, 5, 200
+"""Examples of one seed. The first is always the simplest, and what hypothesis remembers of them grows."""
 
 
 def search(module: str, case: str, seconds: float) -> Searched:
@@ -35,20 +41,28 @@ def search(module: str, case: str, seconds: float) -> Searched:
     _count_crashes(found)
     profile = settings(
         test.settings,
-        max_examples=_EXAMPLES,
         derandomize=False,
         database=None,
         phases=[Phase.generate],  # to shrink what was found would take the time of the search
         report_multiple_bugs=False,
     )
-    end = monotonic() + seconds
-    while monotonic() < end:
+    start = monotonic()
+    examples = _FIRST
+    while examples:
         try:
-            run_state_machine_as_test(machine, settings=profile)
+            run_state_machine_as_test(machine, settings=settings(profile, max_examples=examples))
         except Exception as error:  # noqa: BLE001 (whatever it is, it is what we search for)
-            found.violations += 1
-            found.first = found.first or _told(error)
+            _violated(found, error)
+        spent = monotonic() - start
+        left = int((seconds - spent) * found.examples / spent)  # as many as fit
+        examples = min(max(left, _FEW), _MANY) if spent < seconds else 0
     return found
+
+
+def _violated(found: Searched, error: Exception, where: str = "") -> None:
+    traceback.print_exception(error)  # with the program that led to it
+    found.violations += 1
+    found.first = found.first or where + _told(error)
 
 
 def _told(error: Exception) -> str:
@@ -87,42 +101,61 @@ def _count(kind: Any, method: str, found: Searched) -> None:
     setattr(kind, method, counted)
 
 
-def kills(seconds: float, folder: Path) -> Searched:
+def kills(seconds: float) -> Searched:
     """Operations are killed before their first change to the disk, their second, and so on; then in the middle of each write."""
     operations = import_module("faults.operations")
-    children = import_module("faults.children")
     found = Searched()
     end = monotonic() + seconds
     names = list(operations.OPERATIONS)
     random.shuffle(names)
     for name in names:
-        place = Path(tempfile.mkdtemp(dir=folder))
-        with children.started("dying", name, place) as child:
-            [[number]] = children.told(child)
+        place = Path(tempfile.mkdtemp())
         found.examples += 1
-        found.crashes += int(number)
+        found.crashes += _killed(name, place, found)
         for left in sorted(place.glob("[0-9]*")):
             found.operations += 1
             try:
                 operations.judge(name, left / "store", (left / "told").read_text().split())
             except Exception as error:  # noqa: BLE001 (whatever it is, it is what we search for)
-                found.violations += 1
-                found.first = found.first or f"{name}, killed at {left.name}: {_told(error)}"
+                _violated(found, error, f"{name}, killed at {left.name}: ")
         shutil.rmtree(place)
         if monotonic() > end:
             break
     return found
 
 
+def _killed(name: str, place: Path, found: Searched) -> int:
+    """How often it was. What its process says is told only if it failed: that torn tails were cut off is no news."""
+    children = import_module("faults.children")
+    spoken = place / "stderr"
+    ours = os.dup(2)
+    with spoken.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        with children.started("dying", name, place) as child:
+            [[number]] = children.told(child)
+        return int(number)
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is what we search for)
+        os.write(ours, spoken.read_bytes())
+        _violated(found, error, f"{name}, while it was killed: ")
+        return 0
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
 def main() -> None:
-    what, seconds, folder = sys.argv[1:]
+    what, seconds, patience, folder = sys.argv[1:]
+    faulthandler.dump_traceback_later(float(seconds) + float(patience))
     os.environ["HYPOTHESIS_PROFILE"] = "long"
+    tempfile.tempdir = folder  # all stores are made there
     said = os.dup(1)
     os.dup2(2, 1)  # what tests print is no answer
     logging.disable()  # that a torn tail was cut off is what they are about
     sys.path[:0] = [str(_TESTS.parent), str(_TESTS), str(_TESTS / "agent"), str(_TESTS / "eventlog")]
+    import_module("conftest")  # has the profiles
     if what == "kills":
-        found = kills(float(seconds), Path(folder))
+        found = kills(float(seconds))
     else:
         module, _, case = what.partition(":")
         found = search(module, case, float(seconds))

@@ -4,7 +4,6 @@ Everything a user waits for is in these figures: the interpreter, the imports, t
 """
 
 import asyncio
-import os
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.machine import HERE
+from benchmarks.machine import HERE, environment
 from benchmarks.measure import Row, at_most, compared, interleave, progress
 from benchmarks.projections_store import CHAT, build, history, text_of
 
@@ -28,7 +27,7 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
     for root, entries in ((small, _FEW), (large, many)):
         progress(f"building a chat of {entries:,} entries")
         asyncio.run(build(root, _SEED, entries))
-    yield from _starting(small, rounds)
+    yield from _starting(small, rounds, quick=quick)
     said = text_of(next(history(_SEED, _FEW)).events[1])[:60]
     here, there = f"{many:,} entries", f"{_FEW:,} entries"
     for name, arguments, target in (
@@ -44,17 +43,17 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
         if quick and not target:
             continue
         cases = {here: partial(_command, large, *arguments), there: partial(_command, small, *arguments)}
-        samples = interleave(rounds, cases)
+        samples = interleave(rounds, cases, warm_up=not quick)
         yield compared(f"{name}, {here}", "ms", samples, here, there, at_most(target) if target else None)
 
 
-def _starting(small: Path, rounds: int) -> Iterator[Row]:
+def _starting(small: Path, rounds: int, *, quick: bool) -> Iterator[Row]:
     cases = {
         "ls": partial(_command, small, "ls"),
         "log -n 20": partial(_command, small, "log", CHAT, "-n", "20"),
         _IMPORT: partial(_timed, [sys.executable, "-c", "import msgspec"]),
     }
-    samples = interleave(2 * rounds, cases)
+    samples = interleave(rounds if quick else 2 * rounds, cases)
     for name in ("ls", "log -n 20"):
         yield compared(
             f"{name}, {_FEW:,} entries, from start to end", "ms", samples, name, _IMPORT, at_most(3)
@@ -68,11 +67,14 @@ def _command(root: Path, *arguments: str) -> float:
 
 
 def _timed(command: list[str]) -> float:
-    # Whoever installs a package has it compiled: the first, uncounted round does that here.
-    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
     done = subprocess.run(
-        command, cwd=HERE.parent, env=given, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        command,
+        cwd=HERE.parent,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
     )
     spent = time.perf_counter() - began
     assert not done.returncode, done.stderr.decode()

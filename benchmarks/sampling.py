@@ -1,6 +1,7 @@
 """One job, done by all peers that can do it, in interleaved rounds; and the rows that come of it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.children import Children, Failed
-from benchmarks.measure import Row, Target, absent, compared, interleave, limited
+from benchmarks.measure import Row, Target, absent, compared, interleave, limited, progress
 from benchmarks.peers import OURS, PEERS, Peer
+
+_BUILDERS = 2
 
 Want = Callable[[Peer], Target | None]
 
@@ -59,8 +62,11 @@ def sample(
     def one(label: str) -> float:
         if label in failed:
             return nan
+        what = order(label, len(answers[label]))
+        if what.get("new") and not bench.quick and label not in bench.children.spare:
+            bench.children.import_anew(one for one in answers if one not in failed)  # all of this round
         try:
-            answer = bench.children.order(label, **order(label, len(answers[label])))
+            answer = bench.children.order(label, **what)
         except Failed as error:
             failed[label] = str(error)
             return nan
@@ -74,6 +80,34 @@ def sample(
     values = interleave(rounds or bench.rounds, cases, warm_up=False)
     kept = {label: some for label, some in values.items() if not any(map(isnan, some))}
     return Sampled(kept, failed, answers)
+
+
+def build(bench: Bench, labels: Iterable[str], order: Callable[[str], dict[str, Any]]) -> Sampled:
+    """Stores for what is measured next. Two peers at a time, the slow ones first: nothing is timed."""
+    modules: dict[str, list[str]] = {}
+    for label in sorted(labels, key=lambda label: PEERS[label].pace):
+        modules.setdefault(PEERS[label].module, []).append(
+            label
+        )  # the process of a module does one thing at a time
+    done = Sampled({}, {}, {})
+
+    def one(some: Sequence[str]) -> None:
+        for label in some:
+            progress(f"  building for {label}")
+            try:
+                answer = bench.children.order(label, **order(label))
+            except Failed as error:
+                done.failed[label] = str(error)
+            else:
+                done.values[label] = [answer["value"]]
+
+    with ThreadPoolExecutor(_BUILDERS) as builders:
+        try:
+            list(builders.map(one, modules.values()))
+        except BaseException:
+            bench.children.kill()  # else their end would be waited for
+            raise
+    return done
 
 
 def versus(

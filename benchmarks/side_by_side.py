@@ -16,7 +16,7 @@ from benchmarks.limits import LIMITS
 from benchmarks.machine import in_new_process
 from benchmarks.measure import Row, Target, absent, at_least, interleave, limited, progress
 from benchmarks.peers import FULL, GROUP, HOP, LOG, NORMAL, OURS, PEERS, Peer
-from benchmarks.sampling import Bench, Sampled, best, sample, versus
+from benchmarks.sampling import Bench, Sampled, best, build, sample, versus
 
 MORE: dict[str, object] = {}
 """What a run says of itself besides its rows: the versions of the peers, and who was not there."""
@@ -36,7 +36,7 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
         yield from _limits(bench)
         yield from _appends(bench)
         yield from _small(bench)
-        yield from eventlog_follow.rows(folder, events=30 if quick else 100)
+        yield from eventlog_follow.rows(folder, events=10 if quick else 100)
         yield absent("follow", "all peers", "no such job: they would have to ask again and again")
         yield from side_by_side_sizes.rows(bench)
 
@@ -58,7 +58,7 @@ def _limits(bench: Bench) -> Iterator[Row]:
 
 
 def _appends(bench: Bench) -> Iterator[Row]:
-    many = 4 if bench.quick else 64
+    many = 2 if bench.quick else 64
 
     def one_by_one(peer: Peer) -> Target | None:
         known = {HOP: at_least(0.9), FULL: at_least(1.2)}
@@ -111,14 +111,12 @@ def _append(bench: Bench, appenders: int, chats: int, *, durable: bool = True) -
 
 
 def _small(bench: Bench) -> Iterator[Row]:
-    chats = 10 if bench.quick else 1_000
+    chats = 4 if bench.quick else 1_000
     progress(f"{chats:,} small chats")
     able = bench.able("small")
     places = {label: str(bench.folder / f"small-{number}") for number, label in enumerate(able)}
     what = {"chats": chats, "count": _SHORT}
-    built = sample(
-        bench, able, lambda label, _: {"job": "build_small", "place": places[label], **what}, rounds=1
-    )
+    built = build(bench, able, lambda label: {"job": "build_small", "place": places[label], **what})
     said = digest(one for number in range(chats) for turn in short(number, _SHORT) for one in turn)
     sampled = sample(
         bench, built.values, lambda label, _: {"job": "small", "place": places[label], **what}, digest=said

@@ -40,13 +40,17 @@ class Report(msgspec.Struct):
     disk: str
     python: str
     libraries: dict[str, str]
-    versions: dict[str, str]
-    missing: dict[str, str]
     rows: list[Row]
+    versions: dict[str, str] = {}
+    missing: dict[str, str] = {}
+
+    @property
+    def where(self) -> str:
+        return f"{self.machine}, {self.disk}, {self.system}, {self.python}"
 
 
-def report() -> Report:
-    return msgspec.json.decode((HERE / "results" / "side_by_side.json").read_bytes(), type=Report)
+def report(suite: str = "side_by_side") -> Report:
+    return msgspec.json.decode((HERE / "results" / f"{suite}.json").read_bytes(), type=Report)
 
 
 def summary(found: Report, jobs: Sequence[str] = _JOBS) -> str:
@@ -57,7 +61,7 @@ def summary(found: Report, jobs: Sequence[str] = _JOBS) -> str:
     judged = [row for row in found.rows if row.met is not None]
     missed = [row for row in judged if not row.met]
     lines = [
-        f"Measured on {found.date[:10]}: {found.machine}, {found.disk}, {found.system}, {found.python}; {told}.{absent}",
+        f"Measured on {found.date[:10]}: {found.where}; {told}.{absent}",
         "",
         "| job | chatfold | the limit | raw SQLite | the quickest framework |",
         "|---|---|---|---|---|",

@@ -45,6 +45,12 @@ def test_what_is_appended_is_kept(tmp_path: Path, label: str, appenders: int, ch
         done(label, "append", tmp_path / "store", **what)
 
 
+def test_something_is_appended_however_little_time_there_is(tmp_path: Path) -> None:
+    what = {"appenders": 1, "chats": 1, "seconds": 0, "turns": 6, "seed": 1}
+    answer = carry_out({"peer": "naive JSONL", "job": "append", "place": str(tmp_path / "store"), **what})
+    assert answer["value"] > 0
+
+
 @pytest.mark.parametrize("label", able("next"))
 def test_a_long_chat_is_given_back(tmp_path: Path, label: str) -> None:
     place = tmp_path / "store"

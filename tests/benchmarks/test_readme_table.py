@@ -15,9 +15,7 @@ def row(against: str, ratio: float, target: str | None = None, met: bool | None 
 
 
 def told(*rows: Row) -> str:
-    made = Report(
-        "2026-01-02T03:04", "2 cores", "Linux-6", "ext4", "CPython", {"msgspec": "1"}, {}, {}, [*rows]
-    )
+    made = Report("2026-01-02T03:04", "2 cores", "Linux-6", "ext4", "CPython", {"msgspec": "1"}, [*rows])
     return next(line for line in summary(made, [JOB]).splitlines() if line.startswith(f"| {JOB}"))
 
 

@@ -38,7 +38,11 @@ def test_faster_is_how_many_times_less_time_we_take() -> None:
 
 
 def test_a_figure_without_a_peer_has_a_limit_of_its_own() -> None:
-    assert limited("bytes", "B/B", [0.9, 0.95, 1.0], "the payload", at_most(0.96)).met
+    row = limited("bytes", "B/B", [0.9, 0.95, 1.0], "the payload", at_most(0.96))
+    assert (row.value, row.spread, row.rounds) == (0.95, (0.9, 1.0), 3)
+    assert row.met
+    assert "0.95 B/B (0.9 to 1)" in table([row])
+    assert limited("a count", "B", [1.0], "").spread is None
 
 
 def test_each_case_has_its_turn_in_each_round() -> None:

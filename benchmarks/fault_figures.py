@@ -1,0 +1,150 @@
+"""``python -m benchmarks.fault_figures``: puts what the fault campaign and the soak found into ``docs/faults.md`` and the README.
+
+Out of ``results/faults.json`` and ``results/soak.json``, between marks. A test compares, so that no figure is typed by hand. A number
+whose target was missed is bold, and so is a violation.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.machine import HERE
+from benchmarks.measure import Row
+from benchmarks.summary import Report, report
+
+PAGE, README = HERE.parent / "docs" / "faults.md", HERE.parent / "README.md"
+_LINES = {
+    "simulated disk": (
+        "Programs on a simulated disk that loses, reorders and tears whatever was not synced",
+        "{steps} steps, {power cuts} power cuts, {kills} kills, {EIO errors} EIO, {ENOSPC errors} ENOSPC; {recoveries interrupted} recoveries interrupted",
+    ),
+    "simulated disk, every call fails": (
+        "The k-th call to the simulated disk fails, for every k of every operation: a power cut, or an error once or from there on",
+        "{failures} failures",
+    ),
+    "real disk, every call fails": (
+        "The same on a real disk, each kind of call for itself, too",
+        "{failures} failures, {once} once, {from there on} from there on",
+    ),
+    "kills at random": (
+        "`SIGKILL` at a random moment of anything that changes a store",
+        "{kills} kills, {entries acknowledged} entries acknowledged, {lost} lost",
+    ),
+    "kills at every system call": (
+        "`SIGKILL` at every system call of append, roll, snapshot, fork, redact, compaction, delete, recovery",
+        "{kills} kills, {lost} entries lost",
+    ),
+    "power cuts": (
+        "Power cuts, ext4 and xfs",
+        "{cuts with full} with `full`, {cuts with normal} with `normal`; {entries acknowledged, full} entries acknowledged with `full`, {lost} lost; {tails of other chats' lines, told as damage} times lines of another chat, in blocks that ext4 with `data=writeback` gave to this one, were told as damage",
+    ),
+    "real failed syncs": (
+        "Writes that the device behind the file system could not keep, ext4 and xfs",
+        "{failures} failed syncs, {acknowledged after a failed sync} entries acknowledged after one, {lost} lost",
+    ),
+    "damage at rest": (
+        "Bits flipped: every bit of a log of three segments, with its witness and without, and random ones of a larger log, caches, blobs",
+        "{flips} flips, {wrong values} wrong values read",
+    ),
+    "damage at rest, cut": (
+        "A log of three segments cut at every byte, with its witness and without",
+        "{truncations} cuts, {bytes of the small log not cut at} bytes left out",
+    ),
+    "damage at rest, lines": (
+        "Lines swapped, dropped, doubled, spliced, NUL-filled; blocks lost; segments missing, exchanged, of another chat",
+        "{line faults} line faults, {blocks} blocks, {file faults} file faults",
+    ),
+    "processes side by side": (
+        "2 to 8 processes that append, race, compact, fork, redact, delete, read and follow, and are killed",
+        "{rounds} rounds, {kills} kills, {acknowledged} entries acknowledged, {entries seen} seen by readers and followers",
+    ),
+    "hostile input": ("Lines, segments, exports, provider messages, addresses, keys made up or mutated", "{inputs} inputs"),
+    "soak": (
+        "A soak: writers that are killed, followers, readers, chats that come, roll and go",
+        "{seconds} s, {kills} kills, {entries} entries, {rolls} rolls, {lost} lost; memory grew by {memory grown, %} %, open files by {open files grown}",
+    ),
+}  # fmt: skip
+
+
+class _Figures(dict[str, str]):
+    """A figure that there is not is zero: nothing of it was counted."""
+
+    def __missing__(self, key: str) -> str:
+        return "0"
+
+
+def _figure(row: Row) -> str:
+    text = f"{row.value or 0:,.0f}"
+    return f"**{text}**" if row.met is False else text
+
+
+def _of(part: str, rows: list[Row]) -> Mapping[str, str]:
+    return _Figures(
+        {row.name.removeprefix(f"{part}: "): _figure(row) for row in rows if row.name.startswith(f"{part}: ")}
+    )
+
+
+def page(faults: Report | None, soak: Report | None) -> str:
+    """The table of ``docs/faults.md``."""
+    if faults is None:
+        return "Not measured yet."
+    libraries = ", ".join(f"{name} {version}" for name, version in sorted(faults.libraries.items()))
+    lines = [
+        f"Measured on {faults.date[:10]}: {faults.where}; {libraries}. **Bold** is what should not be.",
+        "",
+        "| what was done | how often | violations |",
+        "|---|---|---|",
+    ]
+    rows = [*faults.rows, *(soak.rows if soak else ())]
+    for name, (what, how_often) in _LINES.items():
+        part = name.partition(", cut")[0].partition(", lines")[0]
+        reason = next((row.note for row in rows if row.name == part and row.note), "")
+        figures = _of(part, rows)
+        if figures or reason:
+            told = reason or how_often.format_map(figures)
+            lines.append(f"| {what} | {told} | {'' if reason else figures['violations']} |")
+    return "\n".join(lines)
+
+
+def sentence(faults: Report | None) -> str:
+    """What the README says of it."""
+    if faults is None:
+        return "It has not been measured yet."
+    of = {row.name: _figure(row) for row in faults.rows}.get
+    return (
+        f"Measured on {faults.date[:10]}: {of('kills at random: kills', 0)} kills, {of('kills at random: lost', 0)} acknowledged entries lost;"
+        f" {of('power cuts: cuts with full', 0)} power cuts with `full`, {of('power cuts: lost', 0)} lost;"
+        f" {of('damage at rest: flips', 0)} bits flipped, {of('damage at rest: wrong values', 0)} wrong values read;"
+        f" {of('simulated disk: steps', 0)} operations on a simulated disk with {of('simulated disk: power cuts', 0)} power cuts,"
+        f" {of('simulated disk: violations', 0)} promises broken."
+    )
+
+
+def between(text: str, mark: str, new: str) -> str:
+    """The text with something else between its two marks."""
+    marks = re.compile(rf"(<!-- {mark}[^>]* -->\n).*?(<!-- /{mark} -->)", re.DOTALL)
+    done, count = marks.subn(lambda found: f"{found[1]}{new}\n{found[2]}", text)
+    if count != 1:
+        raise ValueError(f"{count} places are marked {mark}")
+    return done
+
+
+def _found(suite: str) -> Report | None:
+    try:
+        return report(suite)
+    except FileNotFoundError:
+        return None
+
+
+def pages() -> dict[Path, str]:
+    """What the two files have to say."""
+    faults, soak = _found("faults"), _found("soak")
+    return {
+        PAGE: between(PAGE.read_text(), "figures", page(faults, soak)),
+        README: between(README.read_text(), "faults", sentence(faults)),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text)

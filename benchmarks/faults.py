@@ -1,0 +1,188 @@
+"""The fault campaign: how often what was broken, and what it did to the promises. ``docs/faults.md`` says what is broken and how.
+
+Each part is a module of ``tests/faults``: ``python -m faults.campaign`` runs it. It is cut into shares, as many of which are run at a
+time as there are cores, each in a process of its own and with a seed of its own; what they count is added up. A violation is a
+promise that was broken, and a bug; its row names the seed, or the place, by which it is seen again.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.machine import HERE
+from benchmarks.measure import Row, absent, at_least, at_most, limited, progress
+
+SEED = 8
+_TESTS = HERE.parent / "tests"
+_APART = 1_000_000  # a share's seed: this times the campaign's, and the number of what is before it
+_MEMORY, _ROOM = Path("/dev/shm"), 4 << 30
+
+
+class Part(msgspec.Struct, frozen=True):
+    """``few`` and ``many``: the number that the module is given, in shares of so many at most."""
+
+    module: str
+    name: str
+    few: int
+    many: int
+    share: int
+    goals: dict[
+        str, int
+    ]  # what of it is counted, by its name there, and how often it has to be in a long run
+    never: tuple[str, ...] = ()  # and of this, as of violations, there may be none
+
+
+PARTS = (
+    Part("simulated", "simulated disk", 20, 25_000, 1_000, {"steps": 1_000_000}),
+    Part("simulated_operations", "simulated disk, every call fails", 1, 10, 1, {"failures": 5_000}),
+    Part("failing", "real disk, every call fails", 1, 10, 1, {"failures": 5_000}),
+    Part("kills", "kills at random", 20, 10_000, 1_000, {"kills": 10_000}, ("lost",)),
+    Part("syscalls", "kills at every system call", 1, 12, 2, {"kills": 500}, ("lost",)),
+    Part("power", "power cuts", 4, 1_200, 200, {"cuts with full": 1_000}, ("lost",)),
+    Part("writeback", "real failed syncs", 1, 20, 10, {"failures": 20}, ("lost", "acknowledged after a failed sync")),
+    Part(
+        "corruption", "damage at rest", 200, 100_000, 0, {"flips": 100_000, "truncations": 8_000},
+        ("wrong values", "bits of the small log not flipped", "bytes of the small log not cut at"),
+    ),
+    Part("concurrency", "processes side by side", 1, 200, 50, {"rounds": 200}),
+    Part("fuzzing", "hostile input", 100, 200_000, 50_000, {"inputs": 200_000}),
+)  # fmt: skip
+
+
+class Told(msgspec.Struct):
+    """What a share says of itself: ``faults.campaign.Figures``."""
+
+    tried: int = 0
+    violations: int = 0
+    first: str = ""
+    counted: dict[str, int] = {}
+    reason: str = ""
+
+    def add(self, other: "Told") -> None:
+        self.tried += other.tried
+        self.violations += other.violations
+        self.first = self.first or other.first
+        self.reason = self.reason or other.reason
+        for what, number in other.counted.items():
+            self.counted[what] = self.counted.get(what, 0) + number
+
+
+def rows(folder: Path, *, quick: bool, seed: int = SEED) -> Iterator[Row]:
+    with _place(folder) as place, _shares() as shares:
+        waiting = {
+            part.module: [
+                shares.start(part, some, seed * _APART + first, place / f"{part.module}-{first}")
+                for first, some in _cut(part, part.few if quick else part.many)
+            ]
+            for part in sorted(
+                PARTS, key=lambda part: part.share
+            )  # the longest are not what is left in the end
+        }
+        for part in PARTS:
+            told = Told()
+            for one in waiting[part.module]:
+                told.add(one.result())
+            yield from told_as_rows(part, told, quick=quick, seed=seed)
+
+
+def _cut(part: Part, number: int) -> Iterator[tuple[int, int]]:
+    """(how much is before it, how much it is) of each share."""
+    size = part.share or number
+    for first in range(0, number, size):
+        yield first, min(size, number - first)
+
+
+class Shares:
+    """Runs as many at a time as there are cores."""
+
+    def __init__(self) -> None:
+        self._cores = ThreadPoolExecutor(os.cpu_count())
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def start(self, part: Part, number: int, seed: int, folder: Path) -> Future[Told]:
+        return self._cores.submit(self._run, part, number, seed, folder)
+
+    def _run(self, part: Part, number: int, seed: int, folder: Path) -> Told:
+        folder.mkdir()
+        words = [sys.executable, "-m", "faults.campaign", part.module, number, seed, folder]
+        environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{_TESTS}"}
+        start = time.monotonic()
+        with subprocess.Popen([*map(str, words)], env=environment, stdout=subprocess.PIPE) as process:
+            self._running.add(process)
+            said, _ = process.communicate()
+            self._running.remove(process)
+        took = f"{time.monotonic() - start:.0f} s"
+        if process.returncode:
+            return Told(violations=1, first=f"seed {seed}: ended with {process.returncode} after {took}")
+        told = msgspec.json.decode(said, type=Told)
+        done = told.reason or f"{told.tried:,} in {took}, {told.violations} violations"
+        progress(f"{part.name}, {number:,} from seed {seed} on: {done}")
+        if not told.violations:  # else what was found stays there, to be looked at
+            shutil.rmtree(folder)
+        return told
+
+    def stop(self) -> None:
+        self._cores.shutdown(wait=False, cancel_futures=True)
+        for process in [*self._running]:
+            process.kill()
+        self._cores.shutdown()
+
+
+@contextmanager
+def _shares() -> Iterator[Shares]:
+    shares = Shares()
+    try:
+        yield shares
+    finally:
+        shares.stop()
+
+
+def told_as_rows(part: Part, told: Told, *, quick: bool, seed: int = SEED) -> Iterator[Row]:
+    if told.reason:
+        yield absent(part.name, "", f"cannot be done here: {told.reason}")
+        return
+    by = f"seed {seed}"
+    for what, least in part.goals.items():
+        yield limited(
+            f"{part.name}: {what}",
+            what,
+            [told.counted.get(what, told.tried)],
+            by,
+            None if quick else at_least(least),
+        )
+    for what, number in sorted(told.counted.items()):
+        if what not in (*part.goals, *part.never):
+            yield limited(f"{part.name}: {what}", "", [number], by)
+    for what in part.never:
+        none = None if quick else at_most(0)  # a short run leaves things out
+        yield limited(f"{part.name}: {what}", "", [told.counted.get(what, 0)], "none allowed", none)
+    against = told.first[:400] or "none allowed"
+    yield limited(f"{part.name}: violations", "violations", [told.violations], against, at_most(0))
+
+
+@contextmanager
+def _place(folder: Path) -> Iterator[Path]:
+    """In memory, if there is room: what a kill leaves, or a power cut of a disk that is a file, does not depend on what is below,
+    and the syncs of a real disk would take most of the time."""
+    if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
+        yield folder
+        return
+    place = Path(tempfile.mkdtemp(prefix="chatfold-faults-", dir=_MEMORY))
+    try:
+        yield place
+    except BaseException:
+        shutil.rmtree(place)
+        raise
+    if any(place.iterdir()):
+        progress(f"what was found is in {place}")
+    else:
+        place.rmdir()

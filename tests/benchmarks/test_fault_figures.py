@@ -1,0 +1,82 @@
+"""What is said of the fault campaign is what it found; and how its shares are added up and told."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import faults
+from benchmarks.fault_figures import between, page, pages, sentence
+from benchmarks.faults import PARTS, Part, Told, rows, told_as_rows
+from benchmarks.measure import Row
+from benchmarks.summary import Report
+
+KILLS = next(part for part in PARTS if part.module == "kills")
+
+
+def report(*found: Row) -> Report:
+    return Report("2026-01-02T03:04", "2 cores", "Linux-6", "ext4", "CPython 3", {"msgspec": "1"}, [*found])
+
+
+def told(part: Part, figures: Told) -> list[Row]:
+    return [*told_as_rows(part, figures, quick=False)]
+
+
+def test_the_page_and_the_readme_show_what_was_found() -> None:
+    for path, text in pages().items():
+        assert path.read_text() == text, f"{path.name}: python -m benchmarks.fault_figures"
+
+
+def test_each_part_has_its_line() -> None:
+    made = [row for part in PARTS for row in told(part, Told(counted=dict.fromkeys(part.goals, 8_888_888)))]
+    shown = page(report(*made), None)
+    assert shown.startswith("Measured on 2026-01-02: 2 cores, ext4, Linux-6, CPython 3; msgspec 1.")
+    assert shown.count("8,888,888") == sum(len(part.goals) for part in PARTS)
+    assert "| 0 |" in shown
+    assert "**Bold**" in shown
+    assert shown.count("**") == 2
+
+
+def test_what_was_lost_or_missed_is_bold_and_its_seed_is_named() -> None:
+    found = told(KILLS, Told(9_999, 1, "seed 17: Lost: entry 3", {"lost": 1}))
+    shown = page(report(*found), None)
+    assert "**9,999** kills" in shown
+    assert "**1** lost | **1** |" in shown
+    assert found[-1].against == "seed 17: Lost: entry 3"
+    assert "**9,999** kills" in sentence(report(*found))
+
+
+def test_what_cannot_be_done_here_says_why() -> None:
+    power = next(part for part in PARTS if part.module == "power")
+    [row] = told_as_rows(power, Told(reason="there is no mkfs.xfs"), quick=False)
+    assert row.met is None
+    assert "| cannot be done here: there is no mkfs.xfs |  |" in page(report(row), None)
+
+
+def test_what_is_between_the_marks_is_replaced_and_nothing_else() -> None:
+    text = "a\n<!-- x: how -->\nold\n\nold\n<!-- /x -->\nb"
+    assert between(text, "x", "new") == "a\n<!-- x: how -->\nnew\n<!-- /x -->\nb"
+    with pytest.raises(ValueError, match="0 places"):
+        between(text, "y", "new")
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    parts = (
+        Part("fuzzing", "hostile input", 90, 90, 40, {"inputs": 90}),
+        Part("nothing", "no such part", 1, 1, 0, {"things": 1}),
+    )
+    monkeypatch.setattr(faults, "PARTS", parts)
+    monkeypatch.setattr(faults, "_MEMORY", tmp_path / "none")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_shares_are_run_side_by_side_and_added_up_and_one_that_ends_badly_is_a_violation(
+    tmp_path: Path,
+) -> None:
+    found = {row.name: row for row in rows(tmp_path, quick=False)}
+    assert (found["hostile input: inputs"].value, found["hostile input: inputs"].met) == (90, True)
+    assert found["hostile input: violations"].value == 0
+    assert sum(row.value or 0 for name, row in found.items() if name.endswith(("accepted", "refused"))) == 90
+    failed = found["no such part: violations"]
+    assert (failed.value, failed.met) == (1, False)
+    assert "seed 8000000: ended with 1" in failed.against
