@@ -1,7 +1,8 @@
 """Appends on their way to the writers: one lane a chat, one group at a time in each.
 
 An append that finds its lane free is written at once, into the page cache; only the sync is waited for, on a thread. Those that
-arrive meanwhile form a group, which is written and synced as one. Lanes sync side by side.
+arrive meanwhile form a group, which is written and synced as one. Lanes sync side by side, many of them in turns: what a sync
+costs the disk is shared by those that come together, and what it costs Python is mostly the waking of threads and loops.
 """
 
 import asyncio
@@ -17,13 +18,14 @@ from eventlog.events import Entry
 from eventlog.numbering import Append
 from eventlog.segment import Place
 from eventlog.storage import Durability
-from eventlog.workers import Workers
+from eventlog.workers import Shares, Workers
 from eventlog.writer import Outcome, Writer
 
 OPEN_CHATS = 128
 """Writers that keep their files open."""
 
 _THREADS = 32
+_SYNCING = 4  # of them: with more, the disk is no faster, and each wakes the loop for fewer
 _LATER_S = 0.2
 _GROUP_BYTES = 4 << 20
 
@@ -71,6 +73,14 @@ class Lane:
         return group
 
 
+class _Written(msgspec.Struct, frozen=True):
+    """An append that is in the file, by whoever has the lane until it is synced."""
+
+    lane: Lane
+    job: Job
+    outcome: Outcome
+
+
 class Lanes:
     """``open_writer(chat)`` makes the writer of a chat; ``wake(chat, tail)`` is called on a loop when a chat has grown."""
 
@@ -79,6 +89,7 @@ class Lanes:
         self._wake = wake
         self._lanes: dict[str, Lane] = {}
         self._workers = Workers(_THREADS, "chatfold")
+        self._syncs = Shares(self._workers, _SYNCING, self._sync)
         self._closed = threading.Event()
         self._due = threading.Event()
         self._keeper: threading.Thread | None = None
@@ -219,18 +230,30 @@ class Lanes:
         """Of what is written already. The lane stays ours until it is synced."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Entry]] = loop.create_future()
-        self._workers.submit(self._sync, lane, Job(request, "full", loop, future), outcome)
+        self._syncs.add(_Written(lane, Job(request, "full", loop, future), outcome))
         return future
 
-    def _sync(self, lane: Lane, job: Job, outcome: Outcome) -> None:
-        """On a thread. Nothing here needs the loop to go on: another one may use the chat next."""
-        error = lane.writer.sync()
-        self._after(lane, "full")
-        # The lane is left before the answer is given: whoever waited for that finds it free, and the interpreter's lock, too.
-        is_left = self._is_left(lane)
-        self._answer([job], [outcome if error is None else Outcome(error=error)])
-        if not is_left:
+    def _sync(self, some: list[_Written]) -> None:
+        """On a thread. Nothing here needs the loop to go on: another one may use the chats next."""
+        outcomes: list[Outcome] = []
+        untidy: list[Lane] = []
+        for written in some:
+            lane = written.lane
+            outcomes.append(self._outcome_of(written))
+            self._after(lane, "full")
+            # The lane is left before the answer is given: whoever waited for that finds it free, and the interpreter's lock, too.
+            if not self._is_left(lane):
+                untidy.append(lane)
+        self._answer([written.job for written in some], outcomes)
+        for lane in untidy:
             self._tidy(lane)
+
+    def _outcome_of(self, written: _Written) -> Outcome:
+        try:
+            error = written.lane.writer.sync()
+        except BaseException as bug:  # noqa: BLE001 (reported to whoever waits)
+            return _failed(bug)
+        return written.outcome if error is None else Outcome(error=error)
 
     def _submit(self, lane: Lane, job: Job) -> None:
         with lane.lock:
@@ -244,10 +267,8 @@ class Lanes:
         while group := lane.take():
             try:
                 outcomes = self._commit(lane, group)
-            except MemoryError as error:
-                outcomes = [Outcome(error=error)] * len(group)
             except BaseException as error:  # noqa: BLE001 (reported to everybody who waits)
-                outcomes = [Outcome(error=RuntimeError(f"a bug in chatfold: {error!r}"))] * len(group)
+                outcomes = [_failed(error)] * len(group)
             self._answer(group, outcomes)
             if lane.writer.is_untidy:
                 lane.writer.tidy()
@@ -338,3 +359,10 @@ class Lanes:
         for chat in {job.request.chat for job, _ in answers if job.request is not None}:
             self._tell(chat)
         self._make_room()  # of many that were busy at once
+
+
+def _failed(error: BaseException) -> Outcome:
+    """Of what nobody expected."""
+    if isinstance(error, MemoryError):
+        return Outcome(error=error)
+    return Outcome(error=RuntimeError(f"a bug in chatfold: {error!r}"))

@@ -6,10 +6,13 @@ when they are needed. They do not keep the process alive: what is cut off is wha
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 
 class Workers:
@@ -67,3 +70,34 @@ class Workers:
             call(*args)
         except Exception:  # noqa: BLE001 (reported, as Python reports those that end a thread)
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+
+class Shares(Generic[T]):
+    """Many things to be done by a few threads: each takes its share of those that wait and does them together."""
+
+    def __init__(self, workers: Workers, most: int, do: Callable[[list[T]], None]) -> None:
+        self._workers = workers
+        self._most = most
+        self._do = do
+        self._waiting: deque[T] = deque()
+        self._busy = 0
+        self._lock = threading.Lock()
+
+    def add(self, one: T) -> None:
+        with self._lock:
+            self._waiting.append(one)
+            start = self._busy < self._most
+            self._busy += start
+        if start:
+            self._workers.submit(self._work)
+
+    def _work(self) -> None:
+        while some := self._take():
+            self._do(some)
+
+    def _take(self) -> list[T]:
+        """Nothing if nothing waits; then, under the same lock, one is busy no more: what comes next finds it so."""
+        with self._lock:
+            share = -(-len(self._waiting) // self._most)
+            self._busy -= not share
+            return [self._waiting.popleft() for _ in range(share)]

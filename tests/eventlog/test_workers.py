@@ -5,7 +5,7 @@ from time import sleep
 
 import pytest
 
-from eventlog.workers import Workers
+from eventlog.workers import Shares, Workers
 
 
 def test_everything_that_was_submitted_is_done_when_they_have_stopped() -> None:
@@ -75,3 +75,46 @@ def test_a_call_submitted_by_a_call_while_they_stop_is_done_and_nobody_waits_for
     assert not stop.is_alive()
     assert not [thread for thread in threading.enumerate() if thread.name == "test"]
     assert sorted(done) == ["first", "second"]
+
+
+def test_what_waits_is_shared_by_those_who_are_free() -> None:
+    workers, busy, done = Workers(8, "test"), threading.Barrier(3), list[list[str]]()
+
+    def do(some: list[str]) -> None:
+        done.append(some)
+        if some[0] in "ab":  # both are at it while the others come
+            busy.wait(10)
+            busy.wait(10)
+
+    shares = Shares[str](workers, 2, do)
+    for one in "ab":
+        shares.add(one)
+    busy.wait(10)
+    for one in "cdefgh":
+        shares.add(one)
+    busy.wait(10)
+    workers.stop()
+    assert sorted(done[:2]) == [["a"], ["b"]]
+    assert sorted(one for some in done for one in some) == [*"abcdefgh"]
+    assert done[2] == [*"cde"]  # half of them: there are two who take
+
+
+def test_nothing_is_left_waiting_whoever_comes_when_the_last_one_goes() -> None:
+    for _ in range(200):
+        workers, done = Workers(4, "test"), list[int]()
+        shares = Shares[int](workers, 1, done.extend)
+        for number in range(5):
+            shares.add(number)
+            if number == 2:
+                while not done:  # it goes, or has gone
+                    sleep(0)
+        workers.stop()
+        assert done == list(range(5))
+
+
+def test_without_a_thread_whoever_adds_does_it() -> None:
+    done = list[int]()
+    shares = Shares[int](Workers(0, "test"), 4, done.extend)
+    for number in range(3):
+        shares.add(number)
+        assert done[-1] == number
