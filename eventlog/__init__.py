@@ -13,7 +13,7 @@ A crash leaves whole batches and perhaps a torn tail, which the next writer sets
 not verify is ``CorruptLog``, with the place, and nothing is changed. ``docs/format.md`` is the contract of the bytes.
 
 Where to look: ``events`` the vocabulary, ``line`` the grammar, ``storage`` what a storage is; ``numbering`` how an
-entry gets its seq, ``lanes`` and ``writer`` how it gets to disk, ``folder`` how it is read, ``recovery`` torn or damaged.
+entry gets its seq, ``lanes``, ``writer`` and ``end`` how it gets to disk, ``folder`` how it is read, ``recovery`` torn or damaged.
 """
 
 from eventlog.check import Problem as Problem

@@ -15,6 +15,7 @@ import msgspec
 
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.disk import Disk, publish, read_at, read_file
+from eventlog.end import POISON_FILE
 from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
 from eventlog.events import Head
 from eventlog.folder import Folder
@@ -29,7 +30,6 @@ from eventlog.segment import Place, first_of, segment_name
 from eventlog.survey import Survey, chosen, survey
 from eventlog.tombstones import lost, tombstone
 from eventlog.witness import HEAD_FILE, read_witness
-from eventlog.writer import POISON_FILE
 
 _OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
 

@@ -22,7 +22,10 @@ says it at the end of its message, and says what to do next. Expected after a cr
 an error: a torn tail, which is set aside and cut off by the next writer.
 """
 
+import errno
 from pathlib import Path
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class ChatfoldError(Exception):
@@ -125,3 +128,13 @@ class NewerFormat(ChatfoldError):
 
 class CorruptLog(ChatfoldError):
     next_step = "Nothing was changed. 'check' lists the damage, 'repair' works on it after a backup, 'salvage' copies out what verifies"
+
+
+def explained(error: Exception, chat: str, path: Path) -> Exception:
+    """What the system says, in our words where we have some."""
+    code = error.errno if isinstance(error, OSError) else None
+    if code in NO_ROOM:
+        return DiskFull(str(error), chat=chat, path=path)
+    if code in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return ReadOnly(str(error), chat=chat, path=path)
+    return error

@@ -387,7 +387,7 @@ async def test_where_a_writer_remembers_that_batches_ended_they_did(root: Path) 
             await other.redact("chat", number)
         writer = storage._lanes._lanes["chat"].writer
         for seq, link in writer._history._ends.items():
-            assert link == Folder(writer.folder.path, "chat", Disk()).link(seq)
+            assert link == Folder(writer._end.folder.path, "chat", Disk()).link(seq)
         assert writer._history._ends or number == 0
     await other.delete("chat")
     with pytest.raises(ChatDeleted):

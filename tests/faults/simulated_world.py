@@ -12,10 +12,10 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from eventlog import Entry, Event, Redacted, check
+from eventlog.end import POISON_FILE
 from eventlog.layout import CHATS, NOTE, TRASH, chat_path, read_key
 from eventlog.names import chat_key, is_hashed
 from eventlog.scan import entries, open_folder
-from eventlog.writer import POISON_FILE
 from faults.simulated_disk import SimulatedDisk
 from faults.simulated_files import SimulatedFile
 from faults.simulated_tree import SimulatedFolder
