@@ -203,6 +203,7 @@ def test_whatever_is_interrupted_at_any_point_loses_nothing_that_was_promised(tm
         8000828,
         8010331,
         8016009,
+        8024012,
         9000018,
     ],
 )
