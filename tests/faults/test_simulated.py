@@ -108,6 +108,22 @@ def test_between_folders_a_file_has_its_old_name_or_its_new_one_or_both(disk: Si
     assert disk.crash("nothing").names(B) == ["file"]
 
 
+def test_a_folder_that_was_moved_twice_is_in_one_place(disk: SimulatedDisk) -> None:
+    for folder in (A, B, A / "inner"):
+        disk.make_folder(folder)
+    for folder in (A.parent, A):
+        disk.sync_folder(folder)
+    disk.rename(A / "inner", A / "renamed")
+    disk.rename(A / "renamed", B / "inner")
+    seen = {(*after.names(A), *after.names(B)) for after in (disk.crash("any") for _ in range(100))}
+    assert seen == {("inner",), ("renamed",)}
+    places = {tuple(after.names(B)) for after in (disk.crash("any") for _ in range(100))}
+    assert places == {(), ("inner",)}
+    disk.sync_folder(B)
+    after = disk.crash("nothing")
+    assert (after.names(A), after.names(B)) == ([], ["inner"])
+
+
 def test_a_link_is_the_same_file_after_a_power_cut(disk: SimulatedDisk) -> None:
     put(disk, A, b"x")
     disk.link(A, B)
@@ -201,6 +217,7 @@ def test_whatever_is_interrupted_at_any_point_loses_nothing_that_was_promised(tm
         8000557,
         8000606,
         8000828,
+        8009977,
         8010331,
         8016009,
         8024012,
