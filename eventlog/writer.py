@@ -45,7 +45,6 @@ from eventlog.witness import HEAD_FILE, read_witness, write_witness
 POISON_FILE = "failed-sync"
 _QUICK_BYTES = 1 << 18
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_FILES = {errno.EMFILE, errno.ENFILE}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -414,21 +413,21 @@ class Writer:
 
     def _seal(self, tail: Place) -> None:
         fd = self._fds["segment"]
+        self._sync_segment()  # on the descriptor that wrote, which is told of any earlier failure
+        line = self._sealer.line(
+            self.folder.segment(tail.first), tail
+        )  # reads: if it fails, no write has failed
         try:
-            self._disk.sync(fd)  # on the descriptor that wrote, which is told of any earlier failure
-            line = self._sealer.line(self.folder.segment(tail.first), tail)
-            try:
-                write_all(self._disk, fd, line + b"\n")
-            except OSError as error:
-                if error.errno not in _NO_ROOM:
-                    raise
-                self._disk.truncate(fd, tail.at.offset)
-                raise self._explained(error) from error
-            self._disk.sync(fd)
+            write_all(self._disk, fd, line + b"\n")
         except OSError as error:
-            if error.errno in _NO_FILES:
-                raise  # nothing has failed that was written
-            raise _Poison from error
+            if error.errno not in _NO_ROOM:
+                raise _Poison from error
+            try:
+                self._disk.truncate(fd, tail.at.offset)
+            except OSError as second:
+                raise _Poison from second
+            raise self._explained(error) from error
+        self._sync_segment()
 
     def end_segment(self, upto: int, least: int) -> Exception | None:
         """Seals the segment if the log ends at ``upto`` and it has ``least`` bytes, so that a fork there can share it.

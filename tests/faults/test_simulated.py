@@ -219,6 +219,7 @@ def test_whatever_is_interrupted_at_any_point_loses_nothing_that_was_promised(tm
         8000828,
         8009977,
         8010331,
+        8010741,
         8016009,
         8024012,
         9000018,

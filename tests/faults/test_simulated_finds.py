@@ -23,6 +23,7 @@ from eventlog import (
 from eventlog.disk import is_unpublished
 from eventlog.layout import NOTE, chat_path
 from eventlog.segment import segment_name
+from eventlog.writer import POISON_FILE
 from faults.faulty_disk import CHANGING, READING
 from faults.simulated_disk import Fault, SimulatedDisk
 from faults.simulated_verbs import abandon, still
@@ -440,6 +441,31 @@ async def test_a_failed_sync_that_could_leave_no_mark_is_not_counted_on(code: in
             await log.append("chat", *short("after"), id="after")
         found = [entry.id for entry in chats_of(disk.crash("nothing"))["chat"] if entry.id]
         assert found in (["first", "after"], ["first", "lost", "after"])
+
+
+async def test_a_look_that_fails_before_a_segment_is_sealed_is_not_taken_for_a_failed_sync() -> None:
+    nth, unwritten = 0, 0
+    fault = Fault(0, struck="yes")
+    while fault.struck:
+        nth += 1
+        disk = new_disk()
+        async with opened(disk) as log:
+            await log.append("chat", *short("first"), id="first")
+            await log.append("chat", *short("full", 5), id="full")
+            before = _segments(disk)
+            fault = disk.fault = Fault(nth, errno.EIO, frozenset(READING))
+            with suppress(ChatfoldError, OSError):
+                await log.append("chat", *short("next"), id="next")
+            disk.fault = None
+            if fault.struck and _segments(disk) == before:
+                unwritten += 1
+                assert POISON_FILE not in disk.names(chat_path(ROOT, "chat")), f"call {nth}"
+                await log.append("chat", *short("after"), id="after")
+    assert unwritten > 3
+
+
+def _segments(disk: SimulatedDisk) -> dict[Path, bytes]:
+    return {path: data for path, data in files_of(disk) if path.suffix == ".jsonl"}
 
 
 @pytest.mark.parametrize("durability", ["full", "off"])
