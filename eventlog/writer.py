@@ -414,9 +414,8 @@ class Writer:
     def _seal(self, tail: Place) -> None:
         fd = self._fds["segment"]
         self._sync_segment()  # on the descriptor that wrote, which is told of any earlier failure
-        line = self._sealer.line(
-            self.folder.segment(tail.first), tail
-        )  # reads: if it fails, no write has failed
+        # This reads: if it fails, nothing has failed that was written.
+        line = self._sealer.line(self.folder.segment(tail.first), tail)
         try:
             write_all(self._disk, fd, line + b"\n")
         except OSError as error:

@@ -37,9 +37,8 @@ class Naming:
         self.time = time
         self.parts = list(parts)
         node = parts[0][2]
-        self.moves = (
-            node if isinstance(node, SimulatedFolder) else None
-        )  # it is in one place, whatever arrives
+        # A folder is in one place, whatever arrives: a move of it comes after those before it.
+        self.moves = node if isinstance(node, SimulatedFolder) else None
 
     def due(self, folder: SimulatedFolder) -> list[Part]:
         """The parts that become durable when this folder is synced."""
