@@ -26,7 +26,6 @@ from eventlog.segment import Place, Position, is_after
 from eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"
-_NO_FILES = {errno.EMFILE, errno.ENFILE}
 
 
 class Poison(Exception):
@@ -194,10 +193,7 @@ class End:
                 break
             end += size
             fitting += 1
-        try:
-            self._disk.truncate(self._fds["segment"], end)
-        except OSError as error:
-            raise Poison from error
+        self._cut(self._fds["segment"], end)
         return fitting
 
     def sync(self) -> None:
@@ -266,20 +262,22 @@ class End:
 
     def _seal(self, tail: Place) -> None:
         fd = self._fds["segment"]
+        self._sync_segment()  # on the descriptor that wrote, which is told of any earlier failure
+        # Reads: if it fails, no write has failed.
+        line = self._sealer.line(self.folder.segment(tail.first), tail)
         try:
-            self._disk.sync(fd)  # on the descriptor that wrote, which is told of any earlier failure
-            line = self._sealer.line(self.folder.segment(tail.first), tail)
-            try:
-                write_all(self._disk, fd, line + b"\n")
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-                self._disk.truncate(fd, tail.at.offset)
-                raise explained(error, self._chat, self._path) from error
-            self._disk.sync(fd)
+            write_all(self._disk, fd, line + b"\n")
         except OSError as error:
-            if error.errno in _NO_FILES:
-                raise  # nothing has failed that was written
+            if error.errno not in NO_ROOM:
+                raise Poison from error
+            self._cut(fd, tail.at.offset)
+            raise explained(error, self._chat, self._path) from error
+        self._sync_segment()
+
+    def _cut(self, fd: int, end: int) -> None:
+        try:
+            self._disk.truncate(fd, end)
+        except OSError as error:
             raise Poison from error
 
     def _next_segment(self, tail: Place) -> Place:

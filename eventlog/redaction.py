@@ -3,10 +3,13 @@
 First a durable note in the store's root says what is to be erased in which chats, then each segment concerned is
 written anew, one atomic swap each. A kill in between leaves the note, and whoever opens the store for writing
 finishes the work: an erasure that has begun always ends, in all chats or in none.
+
+The note names all chats of the family, also those that have no such entry: they may have had it before a crash took it
+away, and still hold its words in a torn tail, in what was set aside, in caches and blobs.
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,8 +34,16 @@ from eventlog.lock import locked
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.offsets import CACHE
 from eventlog.seals import sealed
+from eventlog.segment import Place
 from eventlog.tombstones import View, erasure, spread, tombstone
 from eventlog.values import escape_text, unescape
+
+
+class _Wanted(msgspec.Struct):
+    """What is to be erased in one chat. By links, too: where an entry was that was not durable, another may stand by now."""
+
+    origin: str | None  # the link of its first entry, which a chat that took its place does not have
+    entries: dict[int, str]  # the link, by seq
 
 
 def redact_chats(
@@ -43,17 +54,19 @@ def redact_chats(
     ``looked_at``: all chats there were when the family was found.
     """
     disk = family[chat].disk
+    origin = family[chat].link(1)  # first: a chat that takes the place of one of these has another
     end = family[chat].tail().at.seq
     for seq in seqs:
         if not 0 < seq <= end:
             raise NoSuchPoint(f"there is no entry {seq}, the chat ends at {end}", chat=chat, seq=seq)
     ends = _ends(family)
     erased = erasure(chat, seqs, _views(chat, family))
-    wanted: dict[str, list[int | str | None]] = {}
-    for key, where in erased.items():
+    wanted: dict[str, _Wanted] = {}
+    for key, folder in family.items():
         with suppress(NoSuchChat, FileNotFoundError):  # deleted meanwhile
-            family[key].sync()  # after a power cut, what the note says must still be there
-            wanted[escape_text(key)] = [family[key].link(1), *where]
+            if key in erased:
+                folder.sync()  # after a power cut, what the note says must still be there
+            wanted[escape_text(key)] = _Wanted(origin, _links(folder, erased.get(key, ())))
     note = root / f"{NOTE}{os.urandom(8).hex()}"
     data = msgspec.json.encode(wanted)
     with locked(family[chat]):  # where it is written first, whoever holds the lock sweeps what a kill leaves
@@ -80,36 +93,35 @@ def _finish(
     """
     erased: dict[str, list[int]] = {}
     with suppress(FileNotFoundError):  # somebody else has just finished it
-        found, origins = _read_note(read_file(disk, note))
-        while found:
-            for key, seqs in found.items():
+        wanted = _read_note(read_file(disk, note))
+        while wanted:
+            for key, here in wanted.items():
                 folder = Folder(chat_path(root, key), key, disk)
-                erased[key] = seqs
+                erased[key] = [*here.entries]
                 with suppress(NoSuchChat), locked(folder):
-                    first = folder.link(1)
-                    if origins.get(key, first) == first:
-                        erased[key] = sorted(_erase(folder, set(seqs), (ends or {}).get(key, 0)))
+                    if folder.link(1) == here.origin:
+                        erased[key] = sorted(_erase(folder, here.entries, (ends or {}).get(key, 0)))
                     else:  # another chat, made after that one was deleted
                         del erased[key]
-            found = _in_new_forks(disk, root, erased, looked_at)
+            wanted = _in_new_forks(disk, root, erased, looked_at)
         remove_leftovers(disk, root)
         drop_listing(disk, root)
         disk.unlink(note)
         disk.sync_folder(root)
-    return erased
+    return {key: seqs for key, seqs in erased.items() if seqs}
 
 
-def _read_note(data: bytes) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """(what is to be erased, what the first entry of each chat was)"""
-    wanted = msgspec.json.decode(data, type=dict[str, list[int | str]])
-    seqs = {unescape(key): [one for one in some if isinstance(one, int)] for key, some in wanted.items()}
-    firsts = {unescape(key): one for key, some in wanted.items() for one in some if isinstance(one, str)}
-    return seqs, firsts
+def _links(folder: Folder, seqs: Iterable[int]) -> dict[int, str]:
+    return {seq: link for seq in seqs if (link := _link(folder, seq)) is not None}
+
+
+def _read_note(data: bytes) -> dict[str, _Wanted]:
+    return {unescape(key): one for key, one in msgspec.json.decode(data, type=dict[str, _Wanted]).items()}
 
 
 def _in_new_forks(
     disk: Disk, root: Path, erased: dict[str, list[int]], looked_at: Collection[str]
-) -> dict[str, list[int]]:
+) -> dict[str, _Wanted]:
     """What is still to be erased. Asked after everything in ``erased`` was: a fork of that is clean from now on."""
     origins = {_origin(disk, root, key) for key in erased}
     others = (key for key in chat_keys(disk, root) if key not in erased and key not in looked_at)
@@ -118,9 +130,12 @@ def _in_new_forks(
     views = _views("", folders) if new else {}
     for key, seqs in erased.items():
         plan = erasure(key, seqs, views) if key in views else {}
-        found = {other: wanted for other, wanted in plan.items() if other in new}
+        found = {other: where for other, where in plan.items() if other in new}
         if found:
-            return found
+            return {
+                other: _Wanted(_link(folders[other], 1), _links(folders[other], where))
+                for other, where in found.items()
+            }
     return {}
 
 
@@ -159,10 +174,11 @@ def _link(folder: Folder, seq: int) -> str | None:
     return None
 
 
-def _erase(folder: Folder, wanted: set[int], seen: int) -> set[int]:
+def _erase(folder: Folder, entries: dict[int, str], seen: int) -> set[int]:
     """What was erased: also what was appended after seq ``seen`` and refers to it. Erasing twice is erasing once."""
-    end = folder.tail().at.seq
-    wanted = spread({seq for seq in wanted if seq <= end}, _view(folder, seen + 1).pointing)
+    tail = folder.tail()
+    wanted = {seq for seq, link in entries.items() if folder.link(seq) == link}
+    wanted = spread(wanted, _view(folder, seen + 1).pointing)
     firsts = folder.segments()
     _drop_caches(
         folder
@@ -170,8 +186,8 @@ def _erase(folder: Folder, wanted: set[int], seen: int) -> set[int]:
     # The last segment first: what refers to a text is erased before the text it refers to.
     for first, following in reversed(list(zip(firsts, [*firsts[1:], 1 << 62], strict=True))):
         here = {seq for seq in wanted if first <= seq < following}
-        if here:
-            publish(folder.disk, folder.segment(first), _without(folder, first, here))
+        if here or (first == tail.first and _is_torn(folder, tail)):
+            publish(folder.disk, folder.segment(first), _without(folder, first, here, tail))
     remove_unpublished(folder.disk, folder.path)
     folder.forget()
     _drop_blobs(folder)
@@ -192,9 +208,16 @@ def _view(folder: Folder, first: int = 1) -> View:
     return View(folder.link, pointing)
 
 
-def _without(folder: Folder, first: int, wanted: set[int]) -> bytes:
-    """The segment's new content. A seal is made anew, since it vouches for the bytes."""
-    lines = read_file(folder.disk, folder.segment(first)).split(b"\n")
+def _is_torn(folder: Folder, tail: Place) -> bool:
+    return not tail.sealed and folder.disk.stat(folder.segment(tail.first)).st_size > tail.at.offset
+
+
+def _without(folder: Folder, first: int, wanted: set[int], tail: Place) -> bytes:
+    """The segment's new content, without a torn tail. A seal is made anew, since it vouches for the bytes."""
+    data = read_file(folder.disk, folder.segment(first))
+    if first == tail.first and not tail.sealed:
+        data = data[: tail.at.offset]  # not set aside: that would be dropped next
+    lines = data.split(b"\n")
     for seq in wanted:
         lines[1 + seq - first] = tombstone(lines[1 + seq - first])
     return sealed(lines[:-2]) if lines[-2].startswith(SEAL) else b"\n".join(lines)
@@ -214,7 +237,8 @@ def _drop_blobs(folder: Folder) -> None:
 def _drop_copies(folder: Folder, wanted: set[int]) -> None:
     """Caches and what was set aside may hold the same words."""
     left = {seq: fingerprints_of(folder.line(seq)) for seq in wanted}
-    Lookups(folder.path, folder.disk, lambda _first: (), folder.link).erase(left)
+    if left:
+        Lookups(folder.path, folder.disk, lambda _first: (), folder.link).erase(left)
     _drop_caches(folder)
 
 

@@ -36,6 +36,9 @@ class Naming:
     def __init__(self, time: int, parts: tuple[Part, ...]) -> None:
         self.time = time
         self.parts = list(parts)
+        node = parts[0][2]
+        # A folder is in one place, whatever arrives: a move of it comes after those before it.
+        self.moves = node if isinstance(node, SimulatedFolder) else None
 
     def due(self, folder: SimulatedFolder) -> list[Part]:
         """The parts that become durable when this folder is synced."""
@@ -126,8 +129,14 @@ class Tree:
             self.let_go(node)
 
     def sync(self, folder: SimulatedFolder) -> None:
-        for naming in self._pending:
-            due = naming.due(folder)
+        moved: set[SimulatedFolder] = set()
+        all_due: list[list[Part]] = []
+        for naming in reversed(self._pending):
+            due = naming.parts if naming.moves in moved else naming.due(folder)
+            all_due.insert(0, due)
+            if due and naming.moves:
+                moved.add(naming.moves)  # and so are its moves before that
+        for naming, due in zip(self._pending, all_due, strict=True):
             naming.parts = [part for part in naming.parts if part not in due]
             for where, name, node in due:
                 before = where.durable.get(name)
@@ -142,8 +151,13 @@ class Tree:
     def survived(self, arrivals: Arrivals) -> "Tree":
         """What there is after a power cut; this one stays as it is."""
         durable: dict[SimulatedFolder, dict[str, Node]] = {}
+        stayed: set[SimulatedFolder] = set()
         for naming in self._pending:
-            for folder, name, node in naming.survived(arrivals):
+            parts = naming.survived(arrivals)
+            if naming.moves and (not parts or naming.moves in stayed):
+                stayed.add(naming.moves)  # and does not go from there to where it went after that
+                continue
+            for folder, name, node in parts:
                 _name(durable.setdefault(folder, dict(folder.durable)), name, node)
         after = Tree()
         known: dict[Node, Node] = {}

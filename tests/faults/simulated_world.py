@@ -59,6 +59,8 @@ class World:
         self.gone: dict[str, Expected] = {}  # chats that are gone without anybody being told
         self.erasing: list[UnderWay] = []  # redactions of which nobody knows whether they are done
         self.secrets: set[str] = set()  # words that were erased
+        self._asked_for: set[str] = set()  # links of entries that somebody wanted to be erased
+        self._told: set[str] = set()  # links of entries of which somebody was told that they are erased
         self._known: dict[
             str, tuple[Shape, list[Entry]]
         ] = {}  # what was read of a folder, and when it looked how
@@ -91,6 +93,7 @@ class World:
         for chat, seqs in erased.items():
             for known in (self.chats[chat].entries[seq - 1] for seq in seqs):
                 known.erased = True
+                self._told.add(known.link)
                 self.secrets |= set(_secrets(known))
 
     # --- looking -----------------------------------------------------------------------------------------
@@ -101,7 +104,9 @@ class World:
         found = dict(self._read_all(disk))
         assert disk.changes == before, "looking changed something"
         if under_way.verb == "redact":
-            under_way.links = frozenset(known.link for known in self._asked(under_way))
+            mine = self.chats[under_way.chat].entries
+            under_way.links = frozenset(mine[seq - 1].link for seq in under_way.seqs)
+            self._asked_for |= under_way.links
             self.erasing.append(under_way)
         for chat in [*self.chats]:
             if chat not in found:
@@ -163,25 +168,33 @@ class World:
         )
 
     def _judge_erasures(self) -> None:
-        """No erasure is half done, except by others: what they erased, and what referred to it."""
+        """No erasure is half done, except by others: what they erased, and what referred to it.
+
+        The others are also those that were acknowledged meanwhile: an erasure that never began, because it was cut short while it
+        finished an earlier one, may well have some of its entries erased by a later one.
+        """
         half = [asked for asked in self.erasing if len({known.erased for known in self._asked(asked)}) > 1]
         done = [
             one for one in self.erasing if one not in half and all(known.erased for known in self._asked(one))
         ]
         whole = frozenset[str]().union(*(asked.links for asked in done))
+        by_others = whole | self._told
         for asked in half:
-            alone = [known for known in self._asked(asked) if known.erased and known.link not in whole]
+            alone = [known for known in self._asked(asked) if known.erased and known.link not in by_others]
             assert not alone or (whole and all(_repeats(known) for known in alone)), "an erasure is half done"
         self.erasing = []
         erased = {(seq, known.link) for seq, known in self._all() if known.erased}
         for seq, known in self._all():
             assert known.erased or (seq, known.link) not in erased, "erased in one chat and not in the other"
             if known.erased:
+                wanted = known.link in self._asked_for | self._told or _repeats(known)
+                assert wanted, f"nobody wanted {known.id} to be erased"
                 self.secrets |= set(_secrets(known))
 
     def _asked(self, erasure: UnderWay) -> list[Known]:
+        """What is left of it. By link: where a power cut took away an entry that was not durable, another may stand at its seq."""
         mine = self.chats[erasure.chat].entries if erasure.chat in self.chats else []
-        return [mine[seq - 1] for seq in erasure.seqs if seq <= len(mine)]
+        return [known for known in mine if known.link in erasure.links]
 
     def _all(self) -> Iterator[tuple[int, Known]]:
         for expected in self.chats.values():

@@ -108,6 +108,22 @@ def test_between_folders_a_file_has_its_old_name_or_its_new_one_or_both(disk: Si
     assert disk.crash("nothing").names(B) == ["file"]
 
 
+def test_a_folder_that_was_moved_twice_is_in_one_place(disk: SimulatedDisk) -> None:
+    for folder in (A, B, A / "inner"):
+        disk.make_folder(folder)
+    for folder in (A.parent, A):
+        disk.sync_folder(folder)
+    disk.rename(A / "inner", A / "renamed")
+    disk.rename(A / "renamed", B / "inner")
+    seen = {(*after.names(A), *after.names(B)) for after in (disk.crash("any") for _ in range(100))}
+    assert seen == {("inner",), ("renamed",)}
+    places = {tuple(after.names(B)) for after in (disk.crash("any") for _ in range(100))}
+    assert places == {(), ("inner",)}
+    disk.sync_folder(B)
+    after = disk.crash("nothing")
+    assert (after.names(A), after.names(B)) == ([], ["inner"])
+
+
 def test_a_link_is_the_same_file_after_a_power_cut(disk: SimulatedDisk) -> None:
     put(disk, A, b"x")
     disk.link(A, B)
@@ -190,7 +206,24 @@ def test_whatever_is_interrupted_at_any_point_loses_nothing_that_was_promised(tm
 
 
 @pytest.mark.parametrize(
-    "seed", [8000068, 8000086, 8000149, 8002276, 8000401, 8000526, 8000557, 8000606, 8000828, 9000018]
+    "seed",
+    [
+        8000068,
+        8000086,
+        8000149,
+        8002276,
+        8000401,
+        8000526,
+        8000557,
+        8000606,
+        8000828,
+        8009977,
+        8010331,
+        8010741,
+        8016009,
+        8024012,
+        9000018,
+    ],
 )
 def test_programs_that_found_something_once(seed: int) -> None:
     assert asyncio.run(failure(drawn(seed, LENGTH), Figures())) is None
@@ -212,15 +245,44 @@ def test_an_erasure_that_is_half_done_is_found_out_unless_another_one_did_that_h
     world = World()
     world.chats["chat"] = Expected(said)
     world.erasing = [
-        UnderWay("redact", "chat", seqs=(1, 2)),
+        UnderWay("redact", "chat", links=frozenset({"link 0", "link 1"})),
         UnderWay("redact", "gone", links=frozenset({"x"})),
     ]
+    world._asked_for = {"link 0", "link 1"}
     said[0].erased = True
     with pytest.raises(AssertionError, match="half done"):
         world._judge_erasures()
-    world.erasing.append(UnderWay("redact", "chat", seqs=(1,), links=frozenset({"link 0"})))
+    world.erasing.append(UnderWay("redact", "chat", links=frozenset({"link 0"})))
     world._judge_erasures()
     assert not world.erasing
+
+
+def test_an_erasure_that_never_began_is_not_half_done_by_one_that_was_acknowledged() -> None:
+    said = [Known(Noted("said", number), link=f"link {number}") for number in range(3)]
+    world = World()
+    world.chats["chat"] = Expected(said)
+    asked = UnderWay("redact", "chat", links=frozenset({"link 0", "link 1"}))
+    world.erasing = [asked]
+    world.redacted({"chat": [1]})
+    world._judge_erasures()
+    world.erasing = [asked]
+    world._told.clear()
+    with pytest.raises(AssertionError, match="half done"):
+        world._judge_erasures()
+
+
+def test_an_entry_in_the_place_of_one_that_was_to_be_erased_is_not_taken_for_it() -> None:
+    """The other was not durable, and a power cut took it away before the erasure was finished."""
+    said = [Known(Noted("said", number), link=f"link {number}") for number in range(2)]
+    world = World()
+    world.chats["chat"] = Expected(said)
+    world._asked_for = {"link 0", "lost"}
+    world.erasing = [UnderWay("redact", "chat", seqs=(1, 2), links=frozenset(world._asked_for))]
+    said[0].erased = True
+    world._judge_erasures()
+    said[1].erased = True
+    with pytest.raises(AssertionError, match="nobody wanted"):
+        world._judge_erasures()
 
 
 def test_a_program_makes_the_same_calls_each_time() -> None:

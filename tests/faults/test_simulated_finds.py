@@ -22,6 +22,8 @@ from eventlog import (
 )
 from eventlog.disk import is_unpublished
 from eventlog.layout import NOTE, chat_path
+from eventlog.segment import segment_name
+from eventlog.writer import POISON_FILE
 from faults.faulty_disk import CHANGING, READING
 from faults.simulated_disk import Fault, SimulatedDisk
 from faults.simulated_verbs import abandon, still
@@ -333,6 +335,76 @@ async def test_an_erasure_that_was_cut_short_does_not_reach_another_chat_of_the_
     assert notes
 
 
+@pytest.mark.parametrize("mended", [True, False], ids=["set aside", "still in the segment"])
+async def test_what_is_erased_is_not_left_in_a_torn_tail_of_a_chat_that_has_lost_it(mended: bool) -> None:
+    """It was in the log when a copy was made of it, and was not durable."""
+    nth, fault = 0, Fault(0, struck="yes")
+    while fault.struck:
+        nth += 1
+        disk = new_disk()
+        async with opened(disk, 20_000) as log:
+            await log.append("chat", *short("first"), id="first")
+            await log.append("chat", SAYS, id="secret", durability="off")
+            await log.storage.adopt("copy", log.storage.export("chat"))
+        _tear(disk, chat_path(ROOT, "chat") / segment_name(1))
+        async with opened(disk, 20_000) as log:
+            if mended:
+                await log.append("chat", *short("second"), id="second")
+            assert any("chat" in path.parts for path in _saying(disk))
+            fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
+            with suppress(ChatfoldError, OSError):
+                await log.redact("copy", 2)
+        async with opened(disk, 20_000) as log:
+            for chat in ("chat", "copy"):
+                await log.append(chat, *short("after"), id="after")
+            if not chats_of(disk)["copy"][1].was:  # killed before it had begun
+                await log.redact("copy", 2)
+        kept = ["first", "second", "after"] if mended else ["first", "after"]
+        for after in (disk, disk.crash("nothing"), disk.crash("any")):
+            assert not _saying(after), f"change {nth}: {_saying(after)}"
+            assert [entry.id for entry in chats_of(after)["chat"]] == kept, f"change {nth}"
+
+
+def _tear(disk: SimulatedDisk, path: Path) -> None:
+    """What a power cut may do to a line that was not synced."""
+    fd = disk.open_append(path)
+    disk.truncate(fd, disk.fstat(fd).st_size - 8)
+    disk.sync(fd)
+    disk.close(fd)
+
+
+async def test_an_erasure_that_was_cut_short_does_not_reach_another_entry_of_the_same_seq() -> None:
+    """The one that was to be erased was never on the medium, and nobody could know: the disk had failed for a while, for
+    everything. Whoever read the medium next went on without it."""
+    nth, notes = 0, 0
+    fault = Fault(0, struck="yes")
+    while fault.struck:
+        nth += 1
+        disk = new_disk()
+        async with opened(disk, 100_000) as other:
+            dying = still(FileStorage(ROOT, disk=disk, segment_bytes=100_000))
+            await Log(dying).append("chat", *short("first"), id="first")
+            await other.append("another", *short("other"))  # it has seen to what others left
+            await Log(dying).append("chat", SAYS, id="lost", durability="off")
+            disk.fault = Fault(1, errno.EIO, frozenset(CHANGING), forever=True)
+            with pytest.raises(ChatfoldError):
+                await Log(dying).flush()
+            fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
+            with suppress(ChatfoldError, OSError):
+                await Log(dying).redact("chat", 2)
+            await abandon(dying)
+            disk.fault = None
+            note = any(name.startswith(NOTE) for name in disk.names(ROOT))
+            await other.append("chat", *short("instead"), id="instead")
+            instead = next(entry for entry in chats_of(disk)["chat"] if entry.id == "instead")
+            notes += note and instead.seq == 2
+        async with opened(disk) as log:
+            await log.append("chat", *short("after"), id="after")
+        assert instead in chats_of(disk)["chat"], f"change {nth}"
+        assert not any(name.startswith(NOTE) for name in disk.names(ROOT))
+    assert notes
+
+
 # --- the rest --------------------------------------------------------------------------------------------------
 
 
@@ -369,6 +441,31 @@ async def test_a_failed_sync_that_could_leave_no_mark_is_not_counted_on(code: in
             await log.append("chat", *short("after"), id="after")
         found = [entry.id for entry in chats_of(disk.crash("nothing"))["chat"] if entry.id]
         assert found in (["first", "after"], ["first", "lost", "after"])
+
+
+async def test_a_look_that_fails_before_a_segment_is_sealed_is_not_taken_for_a_failed_sync() -> None:
+    nth, unwritten = 0, 0
+    fault = Fault(0, struck="yes")
+    while fault.struck:
+        nth += 1
+        disk = new_disk()
+        async with opened(disk) as log:
+            await log.append("chat", *short("first"), id="first")
+            await log.append("chat", *short("full", 5), id="full")
+            before = _segments(disk)
+            fault = disk.fault = Fault(nth, errno.EIO, frozenset(READING))
+            with suppress(ChatfoldError, OSError):
+                await log.append("chat", *short("next"), id="next")
+            disk.fault = None
+            if fault.struck and _segments(disk) == before:
+                unwritten += 1
+                assert POISON_FILE not in disk.names(chat_path(ROOT, "chat")), f"call {nth}"
+                await log.append("chat", *short("after"), id="after")
+    assert unwritten > 3
+
+
+def _segments(disk: SimulatedDisk) -> dict[Path, bytes]:
+    return {path: data for path, data in files_of(disk) if path.suffix == ".jsonl"}
 
 
 @pytest.mark.parametrize("durability", ["full", "off"])
