@@ -270,7 +270,7 @@ async def test_what_was_not_set_up_is_told_of(connect: Connect, monkeypatch: pyt
 async def test_an_answer_that_nobody_waits_for_is_hung_up_on(connect: Connect, how: str, end: str) -> None:
     async with serving(Reply.sse(events(begun(), *text(0, "Hel")[:3]), end=end)) as server:
         await left_alone(connect(server), how)
-        await asyncio.wait_for(server.left.wait(), 5)
+        await asyncio.wait_for(server.left.wait(), 60)
 
 
 # --- a whole run -----------------------------------------------------------------------------------------

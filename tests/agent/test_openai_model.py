@@ -303,7 +303,7 @@ async def test_a_parameter_that_nobody_knows_is_told_of(connect: Connect) -> Non
 async def test_an_answer_that_nobody_waits_for_is_hung_up_on(connect: Connect, how: str, end: str) -> None:
     async with serving(Reply.sse(data(chunk(content="Hel"), done=False), end=end)) as server:
         await left_alone(connect(server), how)
-        await asyncio.wait_for(server.left.wait(), 5)
+        await asyncio.wait_for(server.left.wait(), 60)
 
 
 # --- the package -----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from replay.cli import cli
 
 TOP = Path(__file__).parents[2]
 COLUMNS = 100
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 _MARK = "\x1e"  # no output of ours may hold it: it is a control character
 _SEVERAL = f"""
 import json, sys
