@@ -191,7 +191,13 @@ async def asked(summarise: Summarise, plan: Plan, policy: Policy, count: Counter
     """The summary; SummaryFailed if there is none that can be used."""
     try:
         async with asyncio.timeout(policy.timeout) as limit:
-            answer = await asyncio.to_thread(summarise, Material(plan.hidden, policy.summary, count))
+            material = Material(plan.hidden, policy.summary, count)
+            if inspect.iscoroutinefunction(
+                summarise
+            ):  # on a thread, nobody might be left to await what it gives
+                answer = summarise(material)
+            else:
+                answer = await asyncio.to_thread(summarise, material)
             summary = await answer if inspect.isawaitable(answer) else answer
     except Exception as error:  # whatever it is, it is the summariser's, and told as such
         if limit.expired():

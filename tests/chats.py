@@ -65,6 +65,6 @@ def started(code: str, *args: object) -> "subprocess.Popen[str]":
 
 def finished(process: "subprocess.Popen[str]") -> str:
     """What it printed; it must have ended well."""
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     return output

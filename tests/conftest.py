@@ -27,6 +27,12 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """All tests are run on all cores; those that are named, in this process, where one sees what they print."""
+    return None if config.args_source is config.ArgsSource.TESTPATHS else 0
+
+
 class TickingClock:
     """Every call is a millisecond later than the one before."""
 

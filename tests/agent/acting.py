@@ -18,7 +18,7 @@ from projections import openai_chat
 from projections.prompt import Message
 from projections.text import text_of
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which something that should have happened never will: only a test that fails waits for so long."""
 
 

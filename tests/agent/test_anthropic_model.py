@@ -240,10 +240,11 @@ async def test_a_server_that_is_not_there_or_says_nothing_may_be_asked_again(con
     silent = Reply.sse(HELLO, cut=len(events(begun())) + 10, end="silent")
     async with serving(Reply.sse(b"", end="mute"), silent, Reply.sse(HELLO)) as server:
         async with anthropic.AsyncAnthropic(base_url=server.host, api_key="k") as client:
-            mine = AnthropicModel("m", client=client, timeout=0.2)
+            mine = AnthropicModel("m", client=client, timeout=0.5)
             slow = [await failure(mine, asking()) for _ in range(2)]
             await mine.aclose()
-            _, answer = await heard(mine, asking())  # a client that was given stays open
+            patient = AnthropicModel("m", client=client)
+            _, answer = await heard(patient, asking())  # a client that was given stays open
         model = connect(server)
     gone = await failure(model, asking())
     assert [error.again for error in (*slow, gone)] == [True, True, True]
@@ -269,7 +270,7 @@ async def test_what_was_not_set_up_is_told_of(connect: Connect, monkeypatch: pyt
 async def test_an_answer_that_nobody_waits_for_is_hung_up_on(connect: Connect, how: str, end: str) -> None:
     async with serving(Reply.sse(events(begun(), *text(0, "Hel")[:3]), end=end)) as server:
         await left_alone(connect(server), how)
-        await asyncio.wait_for(server.left.wait(), 5)
+        await asyncio.wait_for(server.left.wait(), 60)
 
 
 # --- a whole run -----------------------------------------------------------------------------------------

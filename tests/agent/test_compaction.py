@@ -301,21 +301,21 @@ def slow(_: Material) -> str:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "seconds", "said"),
     [
-        (raising, "no model today"),
-        (sleeping, "no summary within 0.1 s"),
-        (slow, "no summary within 0.1 s"),
-        (lambda _: "", "the summary is empty"),
-        (lambda _: " \n", "the summary is empty"),
-        (lambda _: None, "the summary is empty"),
-        (lambda _: "word " * 2_100, "tokens, 2000 are allowed"),
+        (raising, 60, "no model today"),
+        (sleeping, 0.1, "no summary within 0.1 s"),
+        (slow, 0.1, "no summary within 0.1 s"),
+        (lambda _: "", 60, "the summary is empty"),
+        (lambda _: " \n", 60, "the summary is empty"),
+        (lambda _: None, 60, "the summary is empty"),
+        (lambda _: "word " * 2_100, 60, "tokens, 2000 are allowed"),
     ],
 )
-async def test_a_summary_that_fails_changes_nothing(chat: Chat, bad: Any, said: str) -> None:
+async def test_a_summary_that_fails_changes_nothing(chat: Chat, bad: Any, seconds: float, said: str) -> None:
     await turns(chat, 5)
     before = await texts(chat)
     with pytest.raises(SummaryFailed, match=said) as caught:
-        await chat.compact(Policy(keep=2, timeout=0.1), summarise=bad)
+        await chat.compact(Policy(keep=2, timeout=seconds), summarise=bad)
     assert "Nothing was compacted" in str(caught.value)
     assert (await texts(chat), chat.seq) == (before, 10)

@@ -101,7 +101,7 @@ async def test_a_tool_that_there_is_not_is_told_with_those_there_are(store: Stor
 async def test_a_tool_that_takes_too_long_is_given_up_and_the_others_are_not(store: Store, own: bool) -> None:
     given_up = asyncio.Event()
 
-    @tool(timeout=0.01 if own else None)
+    @tool(timeout=0.5 if own else None)
     async def wait() -> str:
         """Never returns."""
         try:
@@ -110,11 +110,11 @@ async def test_a_tool_that_takes_too_long_is_given_up_and_the_others_are_not(sto
             given_up.set()
 
     act, done = counted()
-    seconds = 30.0 if own else 0.01
+    seconds = 30.0 if own else 0.5
     made, _ = agent(store, [step(("wait", {}), ("act", {})), "done"], [wait, act], tool_seconds=seconds)
     result = await made.run("chat", "now this")
     assert given_up.is_set()
-    assert result.tool_calls[0].output == "TimeoutError: no result within 0.01 s"
+    assert result.tool_calls[0].output == "TimeoutError: no result within 0.5 s"
     assert (result.outcome, done) == ("done", [""])
 
 

@@ -130,9 +130,9 @@ def test_no_text_makes_masking_slow(unit: str) -> None:
     took = []
     for size in (25_000, 100_000):
         text = (unit * size)[:size]
-        began = time.perf_counter()
+        began = time.thread_time()
         masked(text)
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
     assert took[1] < max(0.5, 12 * took[0])  # four times the text: not sixteen times the time
 
 

@@ -222,7 +222,7 @@ async def test_a_whole_run(tools: Tools) -> None:
     )
     model = ScriptedModel([asked, "It is late."])
     store = Store.memory()
-    async with Agent(model=model, tools=tools.values(), store=store, tool_seconds=1.0) as agent:
+    async with Agent(model=model, tools=tools.values(), store=store, tool_seconds=3.0) as agent:
         result = await agent.run("chat", "What time is it?")
         chat = await store.chat("chat")
         back = {

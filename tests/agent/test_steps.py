@@ -105,10 +105,10 @@ def test_a_digest_has_five_hundred_characters_at_most(size: int, whole_of_it: bo
 
 
 def test_a_flood_of_output_costs_nothing_to_digest() -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     told("big", Data("json", [[list(range(1000))] * 1000] * 1000))
     told("big", Data("json", {"a": "x" * 50_000_000}), Text("\n" * 1_000_000 + "y" * 1_000_000))
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
 
 
 # --- commands --------------------------------------------------------------------------------------------

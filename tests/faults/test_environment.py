@@ -61,7 +61,7 @@ def _written(root: Path, variant: str) -> dict[str, bytes]:
         check=False,
         env={**ENVIRONMENT, **environment},
         capture_output=True,
-        timeout=30,
+        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, b"")
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.jsonl")}
@@ -152,7 +152,7 @@ async def main():
         following = asyncio.create_task(follow())
         await asyncio.sleep(0.1)
         await other.append("chat", Noted("b"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while seen != [1, 2]:
                 await asyncio.sleep(0.01)
         following.cancel()
@@ -171,7 +171,7 @@ def test_a_follower_where_inotify_is_out_of_its_limits(fast_folder: Path) -> Non
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

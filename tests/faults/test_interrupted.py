@@ -26,7 +26,7 @@ def _holds(root: Path, acknowledged: Sequence[list[str]]) -> None:
     assert all(entries[int(seq) - 1].id == name for seq, name in acknowledged)
 
     async def go_on() -> None:
-        async with asyncio.timeout(5), Log(FileStorage(root)) as log:
+        async with asyncio.timeout(60), Log(FileStorage(root)) as log:
             await log.append("chat", *short("after"), id="after")
 
     asyncio.run(go_on())
@@ -96,7 +96,7 @@ def test_an_append_that_was_interrupted_is_exact_when_it_is_tried_again(
     disk.is_due = True
     with pytest.raises((surprise, RuntimeError)):
         loop.run_until_complete(_append(log, "c"))
-    loop.run_until_complete(asyncio.wait_for(_append(log, "c", "d", "c", "e"), 5))
+    loop.run_until_complete(asyncio.wait_for(_append(log, "c", "d", "c", "e"), 60))
     loop.run_until_complete(log.storage.close())
     loop.close()
     assert ids_of(fast_folder / "chats" / "chat") == ["a", "b", "c", "d", "e"]

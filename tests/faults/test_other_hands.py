@@ -102,7 +102,7 @@ async def test_what_the_lock_file_says_decides_nothing(fast_folder: Path, text: 
     async with Log(FileStorage(fast_folder)) as log:
         await _append(log, "a")
     (fast_folder / "chats" / "chat" / "lock").write_bytes(text)
-    async with asyncio.timeout(5), Log(FileStorage(fast_folder)) as log:
+    async with asyncio.timeout(60), Log(FileStorage(fast_folder)) as log:
         await _append(log, "b")
     assert ids_of(fast_folder / "chats" / "chat") == ["a", "b"]
     assert (fast_folder / "chats" / "chat" / "lock").read_bytes() == text

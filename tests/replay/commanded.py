@@ -22,7 +22,7 @@ from replay.cli import cli
 
 TOP = Path(__file__).parents[2]
 COLUMNS = 100
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 _MARK = "\x1e"  # no output of ours may hold it: it is a control character
 _SEVERAL = f"""
 import json, sys
@@ -37,6 +37,14 @@ for args in json.loads(sys.argv[1]):
     sys.stdout.flush()
 """
 SGR = re.compile(r"\x1b\[[0-9;]*m")
+_CLEAR = "\r\x1b[K"
+_TOLD = r"\r\x1b\[K[^\x00-\x1f\x7f-\x9f]+: \d+(?: of \d+)?, \d+/s(?:, \d+ s left)?"
+PROGRESS = re.compile(rf"(?:{_TOLD})+\r\x1b\[K")  # told on a slow machine, and always taken away again
+
+
+def told_as_lines(text: str) -> str:
+    """Every progress as a line that stays: its words are judged like any others."""
+    return PROGRESS.sub(lambda progress: progress[0].replace(_CLEAR, "\n"), text)
 
 
 def run(*args: object, store: Path | None = None, **environment: str) -> Result:
@@ -84,8 +92,13 @@ class Shown(NamedTuple):
     code: int
 
     @property
+    def lasting(self) -> str:
+        """Without progress, which comes if it takes long."""
+        return PROGRESS.sub("", self.text)
+
+    @property
     def plain(self) -> str:
-        return SGR.sub("", self.text)
+        return SGR.sub("", self.lasting)
 
 
 def on_terminal(

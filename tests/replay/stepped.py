@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from replay.terminal import width
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which something that should have been shown never will: only a test that fails waits for so long."""
 TOP = Path(__file__).parents[2]
 PROGRAM = """

@@ -74,7 +74,7 @@ def compared(name: str, kind: str, text: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_on_a_terminal(name: str, shown: dict[str, Shown]) -> None:
     assert shown[name].code == 0
-    compared(name, "terminal", shown[name].text.replace("\x1b", "␛"))
+    compared(name, "terminal", shown[name].lasting.replace("\x1b", "␛"))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from chats import turns
-from commanded import TOP, environment, process, run
+from commanded import PROGRESS, TOP, environment, process, run
 from scripted import CHAT, FORK, scripted
 
 from agent import Chat, Store, assistant, user
@@ -232,6 +232,7 @@ def test_progress_is_told_after_half_a_second_and_taken_away(monkeypatch: pytest
     tell(200, None)
     tell(1000, 1000)
     assert told.getvalue().endswith("reading entries: 200, 100/s\r\x1b[K")
+    assert PROGRESS.sub("", told.getvalue()) == ""
 
 
 @pytest.mark.parametrize("quiet", [True, False])

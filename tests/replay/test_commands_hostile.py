@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commanded import SGR, command, environment, lines, on_terminal, run, several_on_terminal
+from commanded import SGR, command, environment, lines, on_terminal, run, several_on_terminal, told_as_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import HOSTILE
@@ -130,8 +130,8 @@ COMMANDS: list[list[str]] = [
 
 
 def assert_safe(text: str, *, colour: bool) -> None:
-    """Nothing but what can be printed, line ends, and our own colours."""
-    text = SGR.sub("", text) if colour else text
+    """Nothing but what can be printed, line ends, and on a terminal our own colours and progress that was erased."""
+    text = SGR.sub("", told_as_lines(text)) if colour else text
     for found in STEERING.findall(text.replace("\t", "" if not colour else "\t")):
         assert found.isprintable() or found in BENIGN, (
             f"{found!r} in {text[max(0, text.index(found) - 60) :][:120]!r}"

@@ -170,7 +170,7 @@ class Watching:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._alarm = threading.Timer(60, self.process.kill)  # a test that fails ends, too
+        self._alarm = threading.Timer(300, self.process.kill)  # a test that fails ends, too
         self._alarm.start()
 
     def __enter__(self) -> Self:
@@ -187,7 +187,7 @@ class Watching:
         return [(row["seq"], row["text"]) for row in read]
 
     def ended(self) -> tuple[int, str]:
-        _, complaint = self.process.communicate(timeout=60)
+        _, complaint = self.process.communicate(timeout=300)
         return self.process.returncode, complaint
 
 
