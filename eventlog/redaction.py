@@ -15,7 +15,7 @@ import msgspec
 
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.disk import Disk, publish, read_file
-from eventlog.errors import ChatfoldError, NoSuchChat, NoSuchPoint
+from eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
 from eventlog.folder import Folder
 from eventlog.layout import (
     ASIDE,
@@ -26,9 +26,10 @@ from eventlog.layout import (
     remove_leftovers,
     remove_unpublished,
 )
-from eventlog.line import SEAL, references
+from eventlog.line import SEAL, UNREADABLE, Count, references
 from eventlog.lock import locked
 from eventlog.lookups import Lookups, fingerprints_of
+from eventlog.names import folder_name
 from eventlog.offsets import CACHE
 from eventlog.seals import sealed
 from eventlog.tombstones import View, erasure, spread, tombstone
@@ -80,7 +81,7 @@ def _finish(
     """
     erased: dict[str, list[int]] = {}
     with suppress(FileNotFoundError):  # somebody else has just finished it
-        found, origins = _read_note(read_file(disk, note))
+        found, origins = _read_note(note, read_file(disk, note))
         while found:
             for key, seqs in found.items():
                 folder = Folder(chat_path(root, key), key, disk)
@@ -99,11 +100,16 @@ def _finish(
     return erased
 
 
-def _read_note(data: bytes) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """(what is to be erased, what the first entry of each chat was)"""
-    wanted = msgspec.json.decode(data, type=dict[str, list[int | str]])
-    seqs = {unescape(key): [one for one in some if isinstance(one, int)] for key, some in wanted.items()}
-    firsts = {unescape(key): one for key, some in wanted.items() for one in some if isinstance(one, str)}
+def _read_note(path: Path, data: bytes) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """(what is to be erased, what the first entry of each chat was). A note is no cache: it must not be passed over."""
+    try:
+        wanted = msgspec.json.decode(data, type=dict[str, list[Count | str]])
+        seqs = {unescape(key): [one for one in some if isinstance(one, int)] for key, some in wanted.items()}
+        firsts = {unescape(key): one for key, some in wanted.items() for one in some if isinstance(one, str)}
+        for key in seqs:
+            folder_name(key)
+    except (*UNREADABLE, InvalidKey) as error:
+        raise CorruptLog(f"the note of what is to be erased cannot be read: {error}", path=path) from None
     return seqs, firsts
 
 
@@ -185,7 +191,11 @@ def _view(folder: Folder, first: int = 1) -> View:
     pointing: list[tuple[int, set[int]]] = []
     for page in folder.pages(first):
         for seq, line in enumerate(page, first):
-            targets = references(line)[0]
+            try:
+                targets = references(line)[0]
+            except CorruptLog as error:
+                error.chat, error.path = folder.chat, folder.path
+                raise
             if targets:
                 pointing.append((seq, targets))
         first += len(page)
