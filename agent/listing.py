@@ -85,7 +85,7 @@ class Listing:
             try:
                 rows = _decode(await self._log.storage.kept_listing())
                 self._rows = {unescape(key): row for key, row in rows}
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 self._rows = {}
         return self._rows
 

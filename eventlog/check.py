@@ -247,8 +247,8 @@ def _rebuilt(
 
 def _is_whole(folder: Folder, line: bytes, gone: set[int]) -> bool:
     """Is everything there that the line keeps elsewhere? What it refers to is earlier, and so was looked at before."""
-    seqs, digests = references(line)
     try:
+        seqs, digests = references(line)
         for digest in digests:
             folder.blob(digest)
     except CorruptLog:

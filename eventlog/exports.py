@@ -41,6 +41,7 @@ from eventlog.line import (
     references,
     resolve,
     seal_up,
+    seq_of,
     verifies,
 )
 from eventlog.numbering import MAX_NAME
@@ -69,13 +70,20 @@ class Packing:
     def page(self, lines: list[bytes]) -> bytes:
         packed: list[bytes] = []
         for line in lines:
-            for digest in sorted(references(line)[1] - self._packed):
-                self._packed.add(digest)
-                packed.append(_blob_line(digest, self._blob(digest)))
-            packed.append(line)
+            packed += [*self._needed(line), line]
         self._count += len(lines)
         self._link = link_of(lines[-1])
         return self._written(packed)
+
+    def _needed(self, line: bytes) -> Iterator[bytes]:
+        """The blobs that this line is the first to need."""
+        try:
+            for digest in sorted(references(line)[1] - self._packed):
+                self._packed.add(digest)
+                yield _blob_line(digest, self._blob(digest))
+        except CorruptLog as error:
+            error.seq = seq_of(line)
+            raise
 
     def end(self) -> bytes:
         return seal(self._count, self._bytes, self._hash.hexdigest(), self._link) + b"\n"

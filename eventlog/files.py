@@ -20,6 +20,7 @@ from eventlog.errors import (
     ChatExists,
     ChatfoldError,
     Closed,
+    CorruptLog,
     ForkedProcess,
     NoSuchChat,
     ReadOnly,
@@ -327,11 +328,11 @@ class FileStorage:
         self._check_process()
         packing = Packing(folder.blob)
         pages = folder.pages(size=BIG_PAGE)
-        data = packing.begin() + await asyncio.to_thread(_next_packed, packing, pages)
+        data = packing.begin() + await asyncio.to_thread(_next_packed, folder, packing, pages)
         while data:
             yield data
             try:
-                data = await asyncio.to_thread(_next_packed, packing, pages)
+                data = await asyncio.to_thread(_next_packed, folder, packing, pages)
             except (ChatfoldError, FileNotFoundError):
                 if exists(self._disk, folder.path):
                     raise
@@ -420,9 +421,13 @@ def _next(folder: Folder, pages: Iterator[P], made: Callable[[P], list[T]]) -> l
             raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
 
 
-def _next_packed(packing: Packing, pages: Iterator[list[bytes]]) -> bytes:
+def _next_packed(folder: Folder, packing: Packing, pages: Iterator[list[bytes]]) -> bytes:
     page = next(pages, None)
-    return packing.page(page) if page else b""
+    try:
+        return packing.page(page) if page else b""
+    except CorruptLog as error:
+        error.chat, error.path = folder.chat, error.path or folder.path
+        raise
 
 
 _storages: "weakref.WeakSet[FileStorage]" = weakref.WeakSet()

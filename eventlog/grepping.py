@@ -24,7 +24,7 @@ from eventlog.line import ENTRY, ESCAPE, decode, seq_of, verifies
 from eventlog.values import escape_text
 
 _PIECE = 1 << 18  # bytes
-_ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d+):|text:([0-9a-f]{64})")')
+_ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d{1,18}):|text:([0-9a-f]{64})")')
 _FIXED = frozenset(("role", "origin", "mode", "outcome"))  # fields with a few words to choose from
 
 

@@ -20,7 +20,9 @@ from xxhash import xxh3_64_hexdigest
 
 from eventlog.blobs import BLOBS
 from eventlog.disk import Disk, exists, is_unpublished, publish, read_file, remove_tree, write_all
+from eventlog.errors import InvalidKey
 from eventlog.events import Head
+from eventlog.line import UNREADABLE
 from eventlog.lookups import LOOKUPS
 from eventlog.names import KEY_FILE, chat_key, folder_name, is_hashed
 from eventlog.offsets import CACHE
@@ -99,13 +101,14 @@ def read_key(disk: Disk, folder: Path) -> str | None:
     """The key kept in a folder whose name is too short for it. None if there is none: it is no chat."""
     try:
         key = unescape(msgspec.json.decode(read_file(disk, folder / KEY_FILE), type=str))
-    except msgspec.DecodeError:
+        is_its = isinstance(key, str) and folder_name(key) == folder.name
+    except (*UNREADABLE, InvalidKey):
         return None
     except OSError as error:
         if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # None: not a regular file
             return None
         raise  # or whoever erases everywhere would pass over a chat, and not say so
-    return key if isinstance(key, str) and folder_name(key) == folder.name else None
+    return key if is_its else None
 
 
 def chat_keys(disk: Disk, root: Path) -> Iterator[str]:

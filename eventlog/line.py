@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
@@ -35,8 +35,14 @@ _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_any = msgspec.json.Decoder().decode
 
-UNREADABLE = (msgspec.DecodeError, ValueError, LookupError, TypeError, RecursionError)
+UNREADABLE = (msgspec.DecodeError, ValueError, LookupError, TypeError, RecursionError, OverflowError)
 """What comes of decoding a line that somebody made up: anybody can compute sums."""
+
+_DIGITS = 18
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=10**_DIGITS)]
+"""A seq, a number of entries or of bytes, as a file says it: what has more digits is asked of no disk, and of no memory."""
+
+_T = TypeVar("_T")
 
 
 # --- framing ---------------------------------------------------------------------------------------------
@@ -92,11 +98,25 @@ def prev_of(line: bytes) -> bytes:
     return line[_PREV]
 
 
-def seq_of(line: bytes) -> int:
+def checked(line: bytes, decode: Callable[[bytes], _T]) -> _T | None:
+    """What the one line of a witness, or the first of a cache, says. None if it does not verify or is not what it should be."""
     try:
-        return int(line[len(ENTRY) : line.index(b",")])
-    except ValueError as error:
-        raise _unreadable(error) from None
+        return decode(line) if verifies(line) else None
+    except UNREADABLE:
+        return None
+
+
+def seq_of(line: bytes) -> int:
+    return count_of(line[len(ENTRY) : max(0, line.find(b","))])
+
+
+def count_of(digits: bytes) -> int:
+    """A ``Count`` that is not read as JSON. Python itself refuses digits by the thousand, with an error that is not ours."""
+    if len(digits) > _DIGITS or not digits.isdigit():
+        raise CorruptLog(
+            f"a line that verifies cannot be read: {digits[:40]!r} is no number of entries or bytes"
+        )
+    return int(digits)
 
 
 def _unreadable(error: Exception, seq: int | None = None) -> CorruptLog:
@@ -123,7 +143,7 @@ def marks(line: bytes) -> Marks:
     if found is None:
         raise CorruptLog("a line without prev and sum")
     index, size, synced, was = found.groups()
-    return Marks(int(index or 1), int(size or 1), int(synced) if synced else None, was)
+    return Marks(count_of(index or b"1"), count_of(size or b"1"), count_of(synced) if synced else None, was)
 
 
 def is_tombstone(line: bytes) -> bool:
@@ -307,6 +327,8 @@ def _decode_unknown(line: bytes) -> Entry:
         fields = {
             name: unescape(getattr(envelope, name)) for name in _Envelope.__struct_fields__ if name != "event"
         }
+        if not all(isinstance(name, str | None) for name in (fields["run"], fields["id"])):
+            raise TypeError("a run or an id that is no string")
     except msgspec.DecodeError as error:
         raise CorruptLog(f"a line that verifies is not an entry: {error}", seq=_said_seq(line)) from None
     except UNREADABLE as error:
@@ -384,14 +406,20 @@ def resolve(
     def put_back(match: re.Match[bytes]) -> bytes:
         is_ref, seq, at, size, kind, digest = match.groups()
         if is_ref:
-            return _quoted(line_of(int(seq)), int(at), int(size))
+            return _quoted(line_of(count_of(seq)), count_of(at), count_of(size))
         if blob_of is None:
             return match[0]
         content = blob_of(digest.decode())
         return _encode(content.decode() if kind == b"text" else escape(content, lambda *_: None))
 
     # A DEL of the user's is escaped and a quote of the user's has a backslash: no text can look like these.
-    return _ELSEWHERE.sub(put_back, line) if ESCAPE in line else line
+    try:
+        return _ELSEWHERE.sub(put_back, line) if ESCAPE in line else line
+    except UnicodeDecodeError as error:
+        raise CorruptLog(f"a blob cannot be read as text: {error}", seq=_said_seq(line)) from None
+    except CorruptLog as error:
+        error.seq = error.seq or _said_seq(line)
+        raise
 
 
 def _quoted(line: bytes, at: int, size: int) -> bytes:
@@ -405,7 +433,12 @@ def _quoted(line: bytes, at: int, size: int) -> bytes:
 def references(line: bytes) -> tuple[set[int], set[str]]:
     """(seqs, blobs) this line needs to be whole."""
     found = _ELSEWHERE.findall(line) if ESCAPE in line else []
-    return {int(f[1]) for f in found if f[0]}, {f[5].decode() for f in found if f[4]}
+    try:
+        numbers = [[*map(count_of, f[1:4])] for f in found if f[0]]
+        return {seq for seq, _, _ in numbers}, {f[5].decode() for f in found if f[4]}
+    except CorruptLog as error:
+        error.seq = _said_seq(line)
+        raise
 
 
 # --- header ----------------------------------------------------------------------------------------------
@@ -419,6 +452,11 @@ def header(head: Head) -> bytes:
     )
 
 
+class _Header(msgspec.Struct):
+    first: Count
+    prev: str
+
+
 @lru_cache(maxsize=256)
 def read_header(line: bytes) -> Head:
     """The head a segment goes on after. NewerFormat if it is not for us; CorruptLog if it is no header."""
@@ -428,6 +466,7 @@ def read_header(line: bytes) -> Head:
         fields: dict[str, Any] = _decode_any(line)
         if fields.get("reader", FORMAT + 1) > FORMAT:
             raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
-        return Head(int(fields["first"]) - 1, str(fields["prev"]))
+        found = msgspec.convert(fields, _Header)
+        return Head(found.first - 1, found.prev)
     except UNREADABLE as error:
         raise CorruptLog(f"a header that verifies cannot be read: {error}", offset=0) from None

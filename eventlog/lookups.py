@@ -20,7 +20,8 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from eventlog.disk import Disk, publish, read_file
-from eventlog.line import decode_loosely, seal_up, verifies
+from eventlog.errors import CorruptLog, InvalidEvent
+from eventlog.line import UNREADABLE, checked, decode, decode_loosely, seal_up
 from eventlog.numbering import id_fingerprint, text_fingerprint
 from eventlog.offsets import CACHE, ensure_cache
 from eventlog.values import long_strings, unescape
@@ -30,6 +31,7 @@ _CUT = 4096  # fingerprints in the dict before they become a run
 _FAN = 4  # runs of about one size before they are merged
 _FULL = 1 << 18  # rows; a run of this size is merged no more
 _SEQ = (1 << 32) - 1
+_ROW = 8  # bytes
 _NAME = re.compile(r"(\d{16})-(\d{16})")
 
 
@@ -46,6 +48,9 @@ class _Title(msgspec.Struct):
 
     link: str
     xxh3: int
+
+
+_decode_title = msgspec.json.Decoder(_Title).decode
 
 
 class Lookups:
@@ -191,10 +196,15 @@ class Lookups:
             line, _, body = read_file(self._disk, self._path(Run(first, last, "", array("Q")))).partition(
                 b"\n"
             )
-            title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
-        except (OSError, msgspec.DecodeError):
+        except OSError:
             return None
-        if title is None or title.xxh3 != xxh3_64_intdigest(body) or title.link != self._link(last):
+        title = checked(line, _decode_title)
+        if (
+            title is None
+            or len(body) % _ROW
+            or title.xxh3 != xxh3_64_intdigest(body)
+            or title.link != self._link(last)
+        ):
             return None
         run = Run(first, last, title.link, array("Q"))
         run.rows.frombytes(body)
@@ -202,9 +212,17 @@ class Lookups:
 
 
 def fingerprints_of(line: bytes) -> list[int]:
-    """Of a whole line: its long strings', and its id's."""
-    fields = decode_loosely(line)
-    found = [text_fingerprint(text) for text in long_strings(fields["event"])]
-    if fields.get("id") is not None:
-        found.append(id_fingerprint(unescape(fields["id"])))
+    """Of a whole line: its long strings', and its id's.
+
+    An event that somebody made up may be one that nobody can take apart. Then it has no long strings: that a text is
+    recognised saves room, no more. But whether an id was used is asked of every entry.
+    """
+    try:
+        fields = decode_loosely(line)
+        texts, name = long_strings(fields["event"]), unescape(fields.get("id"))
+    except (CorruptLog, InvalidEvent, *UNREADABLE):
+        texts, name = [], decode(line).id
+    found = [text_fingerprint(text) for text in texts]
+    if isinstance(name, str):
+        found.append(id_fingerprint(name))
     return found

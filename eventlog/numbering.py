@@ -142,6 +142,8 @@ def id_fingerprint(name: str) -> int:
 def _earlier(request: Append, name: str, head: Head, history: History) -> list[Entry]:
     """The entries this id was first used for; none if it is new."""
     for seq in history.find(id_fingerprint(name)):
+        if not 0 < seq <= head.seq:  # a cache that somebody made up
+            continue
         if decode(resolve(history.line(seq), history.line, history.blob)).id != name:
             continue
         lines = _lines_of_batch(seq, head, history)

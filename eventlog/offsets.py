@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from eventlog.disk import Disk, publish, read_file
-from eventlog.line import seal_up, verifies
+from eventlog.line import Count, checked, seal_up
 
 CACHE = "cache"
 STRIDE = 8
@@ -21,8 +21,8 @@ class Anchors(msgspec.Struct):
     """Line ``seqs[i]`` starts at byte ``starts[i]``, in the file with this inode."""
 
     inode: int
-    seqs: list[int]
-    starts: list[int]
+    seqs: list[Count]
+    starts: list[Count]
     end: int = 0  # everything before this byte is noted
     gap: bool = False  # something in between was not
 
@@ -78,7 +78,7 @@ class Offsets:
             index < len(seqs) and seqs[index] == first + index * STRIDE
         ):  # not noted from the start, or wrong
             index = bisect_right(seqs, seq) - 1
-        if index < 0 or anchors.starts[index] < 0:
+        if index < 0 or seqs[index] > seq:
             return None
         following = anchors.starts[index + 1] if index + 1 < len(anchors.starts) else 0
         return seqs[index], anchors.starts[index], following
@@ -99,17 +99,13 @@ class Offsets:
 
     def _load(self, first: int, inode: int) -> Anchors | None:
         try:
-            line = read_file(self._disk, self._path(first))
+            anchors = checked(read_file(self._disk, self._path(first)), _decode)
         except OSError:
             return None
-        if not verifies(line):
+        if anchors is None or anchors.inode != inode or len(anchors.seqs) != len(anchors.starts):
             return None
-        with suppress(msgspec.DecodeError):
-            anchors = _decode(line)
-            if anchors.inode == inode and len(anchors.seqs) == len(anchors.starts):
-                self._anchors[first] = anchors
-                return anchors
-        return None
+        self._anchors[first] = anchors
+        return anchors
 
 
 def ensure_cache(disk: Disk, folder: Path) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.disk import Disk, publish, read_file
-from eventlog.errors import ChatfoldError, NoSuchChat, NoSuchPoint
+from eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
 from eventlog.folder import Folder
 from eventlog.layout import (
     ASIDE,
@@ -29,9 +29,10 @@ from eventlog.layout import (
     remove_leftovers,
     remove_unpublished,
 )
-from eventlog.line import SEAL, references
+from eventlog.line import SEAL, UNREADABLE, Count, references
 from eventlog.lock import locked
 from eventlog.lookups import Lookups, fingerprints_of
+from eventlog.names import folder_name
 from eventlog.offsets import CACHE
 from eventlog.seals import sealed
 from eventlog.segment import Place
@@ -43,7 +44,7 @@ class _Wanted(msgspec.Struct):
     """What is to be erased in one chat. By links, too: where an entry was that was not durable, another may stand by now."""
 
     origin: str | None  # the link of its first entry, which a chat that took its place does not have
-    entries: dict[int, str]  # the link, by seq
+    entries: dict[Count, str]  # the link, by seq
 
 
 def redact_chats(
@@ -93,7 +94,7 @@ def _finish(
     """
     erased: dict[str, list[int]] = {}
     with suppress(FileNotFoundError):  # somebody else has just finished it
-        wanted = _read_note(read_file(disk, note))
+        wanted = _read_note(note, read_file(disk, note))
         while wanted:
             for key, here in wanted.items():
                 folder = Folder(chat_path(root, key), key, disk)
@@ -115,8 +116,17 @@ def _links(folder: Folder, seqs: Iterable[int]) -> dict[int, str]:
     return {seq: link for seq in seqs if (link := _link(folder, seq)) is not None}
 
 
-def _read_note(data: bytes) -> dict[str, _Wanted]:
-    return {unescape(key): one for key, one in msgspec.json.decode(data, type=dict[str, _Wanted]).items()}
+def _read_note(path: Path, data: bytes) -> dict[str, _Wanted]:
+    """A note is no cache: it must not be passed over."""
+    try:
+        wanted = {
+            unescape(key): one for key, one in msgspec.json.decode(data, type=dict[str, _Wanted]).items()
+        }
+        for key in wanted:
+            folder_name(key)
+    except (*UNREADABLE, InvalidKey) as error:
+        raise CorruptLog(f"the note of what is to be erased cannot be read: {error}", path=path) from None
+    return wanted
 
 
 def _in_new_forks(
@@ -201,7 +211,11 @@ def _view(folder: Folder, first: int = 1) -> View:
     pointing: list[tuple[int, set[int]]] = []
     for page in folder.pages(first):
         for seq, line in enumerate(page, first):
-            targets = references(line)[0]
+            try:
+                targets = references(line)[0]
+            except CorruptLog as error:
+                error.chat, error.path = folder.chat, folder.path
+                raise
             if targets:
                 pointing.append((seq, targets))
         first += len(page)

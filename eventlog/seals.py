@@ -15,6 +15,7 @@ from eventlog.errors import CorruptLog
 from eventlog.line import (
     SEAL,
     UNREADABLE,
+    Count,
     accepted,
     decode_loosely,
     link_of,
@@ -30,8 +31,8 @@ _MOST = 8 * SEGMENT_BYTES  # bytes of a segment that is read at once
 
 
 class Seal(msgspec.Struct, frozen=True):
-    count: int
-    bytes: int
+    count: Count
+    bytes: Count
     sha256: str
     xxh3: str | None = None
 

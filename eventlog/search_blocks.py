@@ -12,13 +12,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, pairwise
+from operator import lt
 from typing import TypeAlias
 
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from eventlog.events import Entry
-from eventlog.line import seal_up, verifies
+from eventlog.line import UNREADABLE, checked, seal_up
 from eventlog.search_terms import Query, is_talk, terms, text_of
 
 _VERSION = 1
@@ -151,6 +152,9 @@ class _Title(msgspec.Struct):
     link: str
     sizes: list[int]
     xxh3: str
+
+
+_decode_title = msgspec.json.Decoder(_Title).decode
 
 
 class Block:
@@ -287,13 +291,16 @@ def _count(places: Sequence[int], place: int) -> int:
     return bisect_right(places, place, start) - start
 
 
+def _are_starts(starts: Numbers, size: int) -> bool:
+    """Of lines, one after the other, and of what comes after the last of them; of no lines at all, 0."""
+    last = starts[-1] if starts else None
+    return (last == size + 1 or (len(starts) == 1 and not size)) and all(map(lt, starts, starts[1:]))
+
+
 def decode_block(data: bytes, epoch: str, first: int, before: str) -> Block | None:
     """None: not a whole block, or not the one that was asked for."""
     line, _, body = data.partition(b"\n")
-    try:
-        title = msgspec.json.decode(line, type=_Title) if verifies(line) else None
-    except msgspec.DecodeError:
-        return None
+    title = checked(line, _decode_title)
     if title is None or (title.search, title.order, title.epoch) != (_VERSION, sys.byteorder, epoch):
         return None
     if (title.first, title.before, title.xxh3) != (first, before, xxh3_128_hexdigest(body)):
@@ -302,9 +309,20 @@ def decode_block(data: bytes, epoch: str, first: int, before: str) -> Block | No
     pieces = [body[end - size : end] for end, size in zip(ends, title.sizes, strict=True)]
     block = Block(first, before)
     block.link = title.link
-    block.words = FrozenWords(pieces[0], array("I", pieces[1]), array("I", pieces[2]), array("H", pieces[3]))
-    block.runs = FrozenRuns(pieces[4].decode("utf-16-le"), array("I", pieces[5]))
-    block.lengths = array("I", pieces[6])
-    block.talk = bytearray(pieces[7])
+    try:
+        words = FrozenWords(pieces[0], array("I", pieces[1]), array("I", pieces[2]), array("H", pieces[3]))
+        runs = FrozenRuns(pieces[4].decode("utf-16-le"), array("I", pieces[5]))
+        block.lengths = array("I", pieces[6])
+        block.talk = bytearray(pieces[7])
+    except UNREADABLE:
+        return None
+    # What one of them says of another: whoever searches goes by it.
+    count = len(block.talk)
+    fits = (len(block.lengths), len(runs.starts), len(words.starts)) == (count, count + 1, len(words.begins))
+    if not fits or not count or max(words.places, default=0) >= count:
+        return None
+    if not (_are_starts(words.starts, len(words.lines)) and _are_starts(runs.starts, len(runs.lines))):
+        return None
+    block.words, block.runs = words, runs
     block.size = sum(block.lengths)
     return block

@@ -21,7 +21,7 @@ PAGE = 1 << 16
 _SUM = 19  # bytes of a line from its sum on, the newline included
 _USUAL = 2560  # bytes of a line, if one has to guess
 _PROBE, _OVERLAP = 1 << 11, 32
-_STARTS = re.compile(rb'\n\{"seq":(\d+),')
+_STARTS = re.compile(rb'\n\{"seq":(\d{1,18}),')
 
 
 def segment_name(first: int) -> str:

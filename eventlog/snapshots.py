@@ -17,7 +17,7 @@ from xxhash import xxh3_128_hexdigest
 
 from eventlog.disk import Disk, publish, read_at, unpublished
 from eventlog.events import Head
-from eventlog.line import seal_up, verifies
+from eventlog.line import Count, checked, seal_up
 from eventlog.offsets import CACHE, ensure_cache
 
 _NEWEST = "newest.snapshot"
@@ -28,9 +28,9 @@ _TITLE = 512  # bytes in which the first line ends
 
 class _Title(msgspec.Struct):
     snapshot: int  # the version of this format
-    seq: int
+    seq: Count
     of: str
-    bytes: int
+    bytes: Count
     xxh3: str
 
 
@@ -128,15 +128,17 @@ def kept_file(disk: Disk, folder: Path, name: str, last: int | None = None) -> t
         fd = disk.open_read(folder / CACHE / name)
         try:
             line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
-            title = _decode(line) if verifies(line) else None
-            if title and last is not None and title.seq > last:
+            title = checked(line, _decode)
+            if title is None or (last is not None and title.seq > last):
+                return None
+            if title.bytes > disk.fstat(fd).st_size:
                 return None
             # Read apart from its title, so that it is not copied again: it may be large.
-            data = read_at(disk, fd, len(line) + 1, title.bytes) if title else b""
+            data = read_at(disk, fd, len(line) + 1, title.bytes)
         finally:
             disk.close(fd)
-    except (OSError, msgspec.DecodeError):
+    except OSError:
         return None
-    if title is None or title.snapshot != 1 or xxh3_128_hexdigest(data) != title.xxh3:
+    if title.snapshot != 1 or xxh3_128_hexdigest(data) != title.xxh3:
         return None
     return Head(title.seq, title.of), data

@@ -44,7 +44,8 @@ def decode_stretch(stretch: Stretch, whole: Callable[[bytes], bytes]) -> Iterato
         entries = []
     first = entries[0].seq if entries else 0
     last = seq_of(stretch.last())
-    if [entry.seq for entry in entries] != list(range(first, last + 1)):
+    # As many as there should be, first of all: a seq that somebody made up may be any number.
+    if len(entries) != last - first + 1 or [entry.seq for entry in entries] != list(range(first, last + 1)):
         yield decode_all(stretch.lines(), whole)
         return
     done = 0

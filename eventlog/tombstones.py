@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 import msgspec
 from msgspec.structs import replace
 
-from eventlog.errors import InvalidEvent
+from eventlog.errors import CorruptLog, InvalidEvent
 from eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
 from eventlog.line import build, decode, draft
 
@@ -25,7 +25,10 @@ def tombstone(line: bytes) -> bytes:
     if raw is None:
         event = Lost(PLACEHOLDER)
         raw = draft(event).raw
-    return build(replace(entry, event=event, was=entry.link), raw)
+    try:
+        return build(replace(entry, event=event, was=entry.link), raw)
+    except UnicodeEncodeError as error:  # a link that is none
+        raise CorruptLog(f"a line that verifies cannot be read: {error}", seq=entry.seq) from None
 
 
 def _kept(event: Event) -> bytes | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from eventlog.disk import Disk, read_file
-from eventlog.line import ENTRY, link_of, seal_up, seq_of, verifies
+from eventlog.line import ENTRY, Count, checked, link_of, seal_up, seq_of, verifies
 from eventlog.segment import Position
 
 HEAD_FILE = "head"
@@ -17,10 +17,10 @@ _WIDTH = 199
 
 
 class Witness(msgspec.Struct, frozen=True):
-    seq: int
+    seq: Count
     link: str
-    segment: int  # the first seq of the segment that ``end`` is in
-    end: int
+    segment: Count  # the first seq of the segment that ``end`` is in
+    end: Count
 
     @property
     def position(self) -> Position:
@@ -46,12 +46,6 @@ def write_witness(disk: Disk, fd: int, segment: int, at: Position) -> None:
 
 def read_witness(disk: Disk, folder: Path) -> Witness | None:
     try:
-        line = read_file(disk, folder / HEAD_FILE).rstrip()
+        return checked(read_file(disk, folder / HEAD_FILE).rstrip(), _decode)
     except OSError:
-        return None
-    if not verifies(line):
-        return None
-    try:
-        return _decode(line)
-    except msgspec.DecodeError:
         return None

@@ -322,7 +322,7 @@ def _fields(event: Event) -> tuple[str, Object]:
 def _unknown(raw: bytes) -> Object:
     try:
         fields = msgspec.json.decode(raw)
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
         return {"raw": raw}

@@ -34,6 +34,7 @@ from eventlog import (
     Injected,
     Json,
     Log,
+    Lost,
     ModelCalled,
     NoSuchChat,
     Noted,
@@ -160,8 +161,12 @@ class Redaction:
         changed: Event = self._struct(event)
         return changed
 
-    def _unknown(self, event: Unknown) -> Unknown:
-        fields = unescape(msgspec.json.decode(event.raw))
+    def _unknown(self, event: Unknown) -> Event:
+        try:
+            fields = unescape(msgspec.json.decode(event.raw))
+        except (ValueError, RecursionError):  # made up: what nobody can read, nobody can look through
+            lost: Event = Lost("it could not be read")
+            return lost
         del fields["type"]
         name, changed = self.name(event.name), self.json(fields)
         if not self._found:

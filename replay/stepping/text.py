@@ -65,5 +65,5 @@ def as_json(event: Event) -> str:
 def _raw(event: Unknown) -> Any:
     try:
         return msgspec.json.decode(event.raw)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return event.raw[: CAP + 1].decode(errors="backslashreplace")

@@ -1,6 +1,6 @@
 """Structure-aware fuzzing of everything that takes bytes or words from outside.
 
-``number`` inputs, made from the seed alone: lines, segments, exports, messages of providers, addresses, chat keys. Whatever
+``number`` inputs, made from the seed alone: lines, segments, caches, exports, messages of providers, addresses, chat keys. Whatever
 comes in, it is understood as what it says or refused with the error that is documented for it; never anything else.
 """
 
@@ -33,8 +33,8 @@ from eventlog.names import chat_key, folder_name, is_hashed
 from eventlog.recovery import valid_lines
 from eventlog.survey import survey
 from faults.campaign import Figures
-from faults.intact import small
-from faults.judging_reads import Judge
+from faults.intact import cached, small
+from faults.judging_reads import Judge, Wrong, judge_writer
 from faults.mutations import forged, mutated, mutated_value
 from faults.provider_messages import ANTHROPIC, OPENAI, UI
 from projections import from_anthropic_messages, from_openai_messages, from_ui_messages
@@ -54,6 +54,18 @@ class Fuzzing:
             line for path in self.intact.segments for line in self.intact.files[path].split(b"\n")[:-1]
         ]
         self._export = asyncio.run(self._exported())
+        self.cached = cached(folder / "cached" / "store")
+        self._titles = [
+            content.partition(b"\n")[0].rstrip()
+            for path, content in self.cached.files.items()
+            if path in (*self.cached.caches, self.cached.head_file)
+        ]
+        self._titles = [title for title in self._titles if verifies(title)]
+        self._cached_files = [
+            path
+            for path, content in self.cached.files.items()
+            if verifies(content.partition(b"\n")[0].rstrip()) and path not in self.cached.segments
+        ]
 
     def begin(self, seed: str) -> None:
         """The next input follows from this alone."""
@@ -145,6 +157,21 @@ class Fuzzing:
             return False
         return True
 
+    async def forged_cache(self) -> bool:
+        """By somebody who knows how sums are made: what is read is what was written. A witness may be believed instead."""
+        path = self._chance.choice(self._cached_files)
+        line, newline, rest = self.cached.files[path].partition(b"\n")
+        changed = forged(self._chance, line.rstrip(), self._titles)
+        with self.cached.replaced(path, changed + newline + rest):
+            judge = Judge(self.cached)
+            try:
+                await judge.by_caches(self._chance)
+                return await judge_writer(self.cached, self._folder)
+            except Wrong:
+                if path != self.cached.head_file or not judge.told:
+                    raise
+                return False
+
     async def export(self) -> bool:
         """Taken in whole, as it is, or refused without a trace."""
         how = self._chance.random()
@@ -229,8 +256,8 @@ _PROVIDERS: tuple[tuple[Callable[[Any], list[Event]], list[Any]], ...] = (
     (from_ui_messages, [UI]),
 )
 
-_SHARES = {
-    "line": 30, "forged_line": 30, "messages": 20, "address": 6, "key": 6, "segment": 3, "forged_segment": 1, "export": 4,
+_SHARES: dict[str, float] = {
+    "line": 30, "forged_line": 30, "messages": 20, "address": 6, "key": 6, "segment": 3, "forged_segment": 2, "forged_cache": 0.5, "export": 4,
 }  # fmt: skip
 
 

@@ -21,9 +21,9 @@ from eventlog import (
     check,
 )
 from eventlog.disk import is_unpublished
+from eventlog.end import POISON_FILE
 from eventlog.layout import NOTE, chat_path
 from eventlog.segment import segment_name
-from eventlog.writer import POISON_FILE
 from faults.faulty_disk import CHANGING, READING
 from faults.simulated_disk import Fault, SimulatedDisk
 from faults.simulated_verbs import abandon, still
