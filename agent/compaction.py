@@ -192,12 +192,8 @@ async def asked(summarise: Summarise, plan: Plan, policy: Policy, count: Counter
     try:
         async with asyncio.timeout(policy.timeout) as limit:
             material = Material(plan.hidden, policy.summary, count)
-            if inspect.iscoroutinefunction(
-                summarise
-            ):  # on a thread, nobody might be left to await what it gives
-                answer = summarise(material)
-            else:
-                answer = await asyncio.to_thread(summarise, material)
+            here = inspect.iscoroutinefunction(summarise)  # on a thread, nobody might be left to await it
+            answer = summarise(material) if here else await asyncio.to_thread(summarise, material)
             summary = await answer if inspect.isawaitable(answer) else answer
     except Exception as error:  # whatever it is, it is the summariser's, and told as such
         if limit.expired():
