@@ -24,6 +24,11 @@ def share(whole: Iterable[T], number: int, seed: int) -> list[T]:
     return [*whole][seed % _APART :][:number]
 
 
+def owe(figures: "Figures", what: str, number: int, seed: int) -> None:
+    """The first share owes what all shares together have to go through, and each counts off its own: none may be left."""
+    figures.count(what, 0 if seed % _APART else number)
+
+
 class Figures(msgspec.Struct):
     tried: int = 0
     violations: int = 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventlog import ChatfoldError
-from faults.campaign import Figures, share
+from faults.campaign import Figures, owe, share
 from faults.faulty_disk import CHANGING, READING, FailingDisk
 from faults.operations import OPERATIONS, judge, opened
 
@@ -25,6 +25,9 @@ HOW: dict[str, dict[str, Any]] = {
     "changes fail from there on: ENOSPC": {"kinds": CHANGING, "code": errno.ENOSPC, "forever": True},
     **{f"{kind} fails from there on": {"kinds": [kind], "forever": True} for kind in CHANGING},
 }
+
+
+NOT_DONE = "manners of operations not gone through"
 
 
 class Failure(NamedTuple):
@@ -62,8 +65,11 @@ async def _attempt(root: Path, disk: FailingDisk, operation: str) -> list[str]:
     """What the operation told before it raised, if it did; it raises nothing but what it may."""
     told: list[str] = []
     log = opened(root, disk)
-    with suppress(ChatfoldError, OSError):
+    try:
         await OPERATIONS[operation][1](log, told.append)
+    except (ChatfoldError, OSError):
+        if not disk.failed:
+            raise  # nothing was in its way, so that it shows nothing
     with suppress(ChatfoldError, OSError):
         await log.storage.close()
     await asyncio.to_thread(log.storage._lanes.abandon)  # type: ignore[attr-defined]
@@ -73,6 +79,7 @@ async def _attempt(root: Path, disk: FailingDisk, operation: str) -> list[str]:
 def campaign(number: int, seed: int, folder: Path) -> Figures:
     """``number``: of operations; see ``share``. There is nothing random here."""
     figures = Figures()
+    owe(figures, NOT_DONE, len(OPERATIONS) * len(HOW), seed)
     for operation in share(OPERATIONS, number, seed):
         for how, given in HOW.items():
             place = folder / "place"
@@ -83,5 +90,6 @@ def campaign(number: int, seed: int, folder: Path) -> Figures:
                 figures.count("once" if "once" in how else "from there on")
                 if error is not None:
                     figures.violated(where, error)
+            figures.count(NOT_DONE, -1)
             shutil.rmtree(place)
     return figures

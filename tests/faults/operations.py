@@ -4,12 +4,21 @@
 by a kill or a failing disk. ``judge`` opens what is left with a healthy disk.
 """
 
+import asyncio
 import fcntl
-from collections.abc import Callable, Coroutine
+import shutil
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from agent import Chat, Policy, Store
 from eventlog import (
+    Compacted,
+    ContextOpened,
+    ContextSwitched,
     Disk,
     Entry,
     FileStorage,
@@ -22,8 +31,10 @@ from eventlog import (
     check,
     repair,
 )
+from eventlog.layout import NOTE
 from faults.talk import entries_of, is_clean, short
 from faults.threadless import run_here, without_threads
+from projections import contexts
 
 SEGMENT_BYTES = 900
 SECRET = "the password is swordfish, do not tell; " * 40  # long enough to be referred to
@@ -59,6 +70,29 @@ async def prepare_large(root: Path) -> None:
     await prepare(root)
     async with opened(root) as log:
         await log.append("chat", Noted("large", {"text": SECRET + LARGE}))
+
+
+async def prepare_talk(root: Path) -> None:
+    """With turns that can be compacted."""
+    await prepare(root)
+    async with opened(root) as log:
+        for number in range(4):
+            for role in ("user", "assistant"):
+                await log.append("chat", MessageAdded(role, (Text(f"said {number}"),)))
+
+
+async def prepare_half_erased(root: Path) -> None:
+    """As a kill leaves it right after the note of what is to be erased was written."""
+    await prepare(root)
+    elsewhere = root.with_name("erased")
+    shutil.copytree(root, elsewhere)
+    async with opened(elsewhere) as log:
+        erased = await log.storage.redact("chat", [4])
+    shutil.rmtree(elsewhere)
+    async with opened(root) as log:
+        origins = {chat: [one.link async for one in log.read(chat, 1, 1)] for chat in erased}
+    note = {chat: [*origins[chat], *seqs] for chat, seqs in erased.items()}
+    (root / f"{NOTE}0123456789abcdef").write_bytes(msgspec.json.encode(note))
 
 
 async def prepare_damaged(root: Path) -> None:
@@ -130,6 +164,49 @@ async def mend(log: Log, tell: Tell) -> None:
     tell("mend")
 
 
+async def snapshot(log: Log, tell: Tell) -> None:
+    """A cache: whatever becomes of it, what is appended afterwards is."""
+    head = await log.head("chat")
+    await log.storage.keep("chat", head, b"a snapshot")
+    await append(log, tell)
+
+
+async def take_in(log: Log, tell: Tell) -> None:
+    await log.storage.adopt("taken", log.storage.export("chat"))
+    tell("import")
+
+
+async def take_up(log: Log, tell: Tell) -> None:
+    """Whoever writes first finishes what the note says."""
+    await log.append("other", *short("a"), id="a")
+    tell("redact")
+
+
+async def switch_context(log: Log, tell: Tell) -> None:
+    async with _chat(log) as chat:
+        first = chat[contexts].active.id
+        await chat.new_context("another topic")
+        tell("context")
+        await chat.load_context(context_id=first)
+        tell("switch")
+
+
+async def compact(log: Log, tell: Tell) -> None:
+    async with _chat(log) as chat:
+        assert await chat.compact(Policy(keep=1))
+        tell("compact")
+
+
+@asynccontextmanager
+async def _chat(log: Log) -> AsyncIterator[Chat]:
+    """What is done later, as by a store that is not closed, is done when this ends."""
+    store = Store(log.storage)
+    try:
+        yield await store.chat("chat")
+    finally:
+        await asyncio.gather(*store._later, return_exceptions=True)
+
+
 Prepare = Callable[[Path], Coroutine[Any, Any, None]]
 Run = Callable[[Log, Tell], Coroutine[Any, Any, None]]
 OPERATIONS: dict[str, tuple[Prepare, Run]] = {
@@ -145,6 +222,11 @@ OPERATIONS: dict[str, tuple[Prepare, Run]] = {
     "redact a blob": (prepare_large, redact_large),
     "delete": (prepare, delete),
     "repair": (prepare_damaged, mend),
+    "snapshot": (prepare, snapshot),
+    "import": (prepare, take_in),
+    "redact what a kill left": (prepare_half_erased, take_up),
+    "context switch": (prepare_talk, switch_context),
+    "compact": (prepare_talk, compact),
 }
 
 
@@ -166,6 +248,8 @@ def judge(name: str, root: Path, told: list[str]) -> None:
         folder = root / "chats" / chat
         assert is_clean(folder)
         _right_entries(chat, entries_of(folder), told, name)
+    if "chat" in listed:
+        _right_events(name, [type(entry.event) for entry in entries_of(root / "chats" / "chat")], told)
     if name.startswith("redact"):
         _erased_everywhere_or_nowhere(root, told)
 
@@ -188,10 +272,10 @@ def _right_chats(name: str, listed: set[str], told: list[str]) -> None:
         must.remove("chat")
         if "delete" in told:
             may.remove("chat")
-    for operation, chat in (("create", "new"), ("fork", "branch")):
+    for operation, chat in (("create", "new"), ("fork", "branch"), ("import", "taken")):
         if name.startswith(operation):
             may.add(chat)
-            must |= {chat} if {"n", "fork"} & {*told} else set()
+            must |= {chat} if {"n", "fork", "import"} & {*told} else set()
     assert must <= listed <= may
 
 
@@ -214,6 +298,7 @@ def _right_entries(chat: str, entries: list[Entry], told: list[str], name: str) 
     names = [entry.id for entry in entries if entry.id is not None]
     before = {"chat": ["p0", "p1", "p2", "p4", "p5"], "twin": ["p0", "p1", "p2", "p4"], "other": ["o"]}
     at = 7 if name == "fork" else 10
+    before["taken"] = before["chat"]
     if chat == "branch":
         before["branch"] = before["twin"] if name == "fork" else [*before["chat"], "a"]
     expected = before.get(chat, [])
@@ -224,7 +309,7 @@ def _right_entries(chat: str, entries: list[Entry], told: list[str], name: str) 
     added = names[len(expected) : -1]
     assert len(added) == len(set(added))
     acknowledged = [word for word in told if len(word) <= 2 or word == "large"]
-    if chat == ("new" if name == "create" else "chat"):
+    if chat == {"create": "new", "redact what a kill left": "other"}.get(name, "chat"):
         # Of what was not acknowledged, at most the one that was under way.
         assert added[: len(acknowledged)] == acknowledged
         assert len(added) <= len(acknowledged) + 1
@@ -233,6 +318,16 @@ def _right_entries(chat: str, entries: list[Entry], told: list[str], name: str) 
     if chat == "branch":
         assert entries[at].event == Forked("chat", at)
         assert len(entries) == at + 2
+
+
+def _right_events(name: str, kinds: list[type], told: list[str]) -> None:
+    """What is told is there once; what is not told, at most once."""
+    for word, operation, kind in (
+        ("context", "context switch", ContextOpened),
+        ("switch", "context switch", ContextSwitched),
+        ("compact", "compact", Compacted),
+    ):
+        assert kinds.count(kind) in ((1,) if word in told else (0, 1) if name == operation else (0,))
 
 
 def _erased_everywhere_or_nowhere(root: Path, told: list[str]) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 from eventlog import ChatfoldError, Disk, FileStorage, Log
 from eventlog.disk import read_file
-from faults.campaign import Figures, share
-from faults.faulty_disk import CHANGING, READING
+from faults.campaign import Figures, owe, share
+from faults.faulty_disk import CHANGING, READING, WRITING
 from faults.operations import OPERATIONS, judge, opened
 from faults.simulated_disk import Fault, SimulatedDisk
 from faults.simulated_files import SimulatedFile
@@ -30,31 +30,37 @@ HOW: dict[str, dict[str, Any]] = {
     "EIO for ever": {"code": errno.EIO, "forever": True},
     "ENOSPC": {"code": errno.ENOSPC},
     "ENOSPC for ever": {"code": errno.ENOSPC, "forever": True},
+    "short writes, then ENOSPC": {"code": errno.ENOSPC, "kinds": frozenset(WRITING), "short": 0.5},
     "a look": {"code": errno.EIO, "kinds": frozenset(READING)},
 }
+NOT_DONE = "manners of operations not gone through"
 
 
 def campaign(number: int, seed: int, folder: Path) -> Figures:
     """``number``: of operations; see ``share``. Each is let down at every call, in every manner."""
     figures = Figures()
+    owe(figures, NOT_DONE, len(OPERATIONS) * len(HOW), seed)
     for operation in share(OPERATIONS, number, seed):
         place = folder / operation
         place.mkdir(parents=True)
         trial = Trial(operation, place)
         for how in HOW:
             everywhere(trial, how, seed, figures)
+            figures.count(NOT_DONE, -1)
         shutil.rmtree(place)
     return figures
 
 
 def everywhere(trial: "Trial", how: str, seed: int, figures: Figures, step: int = 1) -> int:
     """At the first call, the next, and so on until the operation gets through: how many there were."""
+    given = {"kinds": frozenset(CHANGING), **HOW[how]}
+    short = given.pop("short", 0.0)
     for nth in count(1, step):
-        fault = Fault(nth, **{"kinds": frozenset(CHANGING), **HOW[how]})
+        fault = Fault(nth, **given)
         figures.tried += 1
         figures.count(how)
         try:
-            trial.fails(fault, seed * 1000 + nth)
+            trial.fails(fault, seed * 1000 + nth, short)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is a violation, and is reported)
             figures.violated(f"{trial.operation}, {how} at call {nth}, seed {seed}", error)
         if not fault.struck:
@@ -116,10 +122,11 @@ class Trial:
         self._loaded = SimulatedDisk(random.Random())
         load(self._loaded, self._template, self.root)
 
-    def fails(self, fault: Fault, seed: int) -> None:
-        """Whether or not the fault comes about, the store is as it must be."""
-        disk = self._loaded.crash("nothing")  # all of it is durable
-        disk.chance = random.Random(seed)
+    def fails(self, fault: Fault, seed: int, short: float = 0.0) -> None:
+        """Whether or not the fault comes about, the store is as it must be. ``short``: see ``SimulatedDisk``."""
+        durable = self._loaded.crash("nothing")  # all of it
+        disk = SimulatedDisk(random.Random(seed), short=short, tree=durable.tree)
+        disk.calls, disk.changes = durable.calls, durable.changes
         disk.fault = fault
         told: list[str] = []
         run_here(_attempt(self.root, disk, self.operation, told))
@@ -141,8 +148,11 @@ class Trial:
 async def _attempt(root: Path, disk: SimulatedDisk, operation: str, told: list[str]) -> None:
     log = opened(root, disk)
     still(_files(log), threads=False)
-    with suppress(ChatfoldError, OSError):
+    try:
         await OPERATIONS[operation][1](log, told.append)
+    except (ChatfoldError, OSError):
+        if disk.fault is None or not disk.fault.struck:
+            raise  # nothing was in its way, so that it shows nothing
     await abandon(_files(log))
 
 
