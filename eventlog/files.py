@@ -179,6 +179,7 @@ class FileStorage:
             with folder.lock, folder.unless_deleted():
                 return folder.tail().head
         except NoSuchChat:
+            self._readers.pop(chat, None)  # whoever follows chats that come and go need not remember them
             return Head()
 
     async def grown(self, chat: str, after: int) -> None:

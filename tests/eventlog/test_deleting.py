@@ -70,3 +70,13 @@ async def test_who_has_read_a_chat_sees_the_one_that_took_its_place(root: Path, 
         assert await reader.head("chat") == Head()
         await writer.append("chat", Noted("again"))
         assert (await reader.head("chat")).seq == 1
+
+
+async def test_who_reads_chats_that_others_delete_remembers_none_of_them(root: Path) -> None:
+    async with FileStorage(root) as reader, Log(FileStorage(root)) as log:
+        for number in range(3):
+            await log.append(f"chat-{number}", Noted("here"))
+            assert (await reader.head(f"chat-{number}")).seq == 1
+            await log.delete(f"chat-{number}")
+            assert await reader.head(f"chat-{number}") == Head()
+        assert not reader._readers
