@@ -192,6 +192,7 @@ async def asked(summarise: Summarise, plan: Plan, policy: Policy, count: Counter
     try:
         async with asyncio.timeout(policy.timeout) as limit:
             material = Material(plan.hidden, policy.summary, count)
+            answer: str | Awaitable[str]
             if inspect.iscoroutinefunction(
                 summarise
             ):  # on a thread, nobody might be left to await what it gives
