@@ -1,6 +1,7 @@
-"""``python -m benchmarks.fault_figures``: puts what the fault campaign and the soak found into ``docs/faults.md`` and the README.
+"""``python -m benchmarks.fault_figures``: puts what was found into the documents: by the fault campaign and the soak into
+``docs/faults.md`` and the README, by the long search into ``docs/benchmarks.md``.
 
-Out of ``results/faults.json`` and ``results/soak.json``, between marks. A test compares, so that no figure is typed by hand. A number
+Out of ``results/faults.json``, ``results/soak.json`` and ``results/properties.json``, between marks. A test compares, so that no figure is typed by hand. A number
 whose target was missed is bold, and so is a violation.
 """
 
@@ -10,9 +11,11 @@ from pathlib import Path
 
 from benchmarks.machine import HERE
 from benchmarks.measure import Row
+from benchmarks.properties import KILLS, MACHINES
 from benchmarks.summary import Report, report
 
 PAGE, README = HERE.parent / "docs" / "faults.md", HERE.parent / "README.md"
+MEASURED = HERE.parent / "docs" / "benchmarks.md"
 _LINES = {
     "simulated disk": (
         "Programs on a simulated disk that loses, reorders and tears whatever was not synced",
@@ -64,6 +67,9 @@ _LINES = {
         "{seconds} s, {kills} kills, {entries} entries, {rolls} rolls, {lost} lost; memory grew by {memory grown, %} %, open files by {open files grown}",
     ),
 }  # fmt: skip
+
+
+_SEARCHED = ("examples", "operations", "crashes injected", "violations")
 
 
 class _Figures(dict[str, str]):
@@ -120,6 +126,25 @@ def sentence(faults: Report | None) -> str:
     )
 
 
+def searched(properties: Report | None) -> str:
+    """The table of the long search in ``docs/benchmarks.md``."""
+    if properties is None:
+        return "Not measured yet."
+    seconds = next((row.against for row in properties.rows if row.name.endswith(": examples")), "0 s")
+    lines = [
+        f"Measured on {properties.date[:10]}, each for {seconds}: {properties.where}. **Bold** is what should not be.",
+        "",
+        "| machine | examples | operations | crashes injected | violations |",
+        "|---|---|---|---|---|",
+    ]
+    for name in (*MACHINES, KILLS):
+        note = next((row.note for row in properties.rows if row.name == name), "")
+        of = _of(name, properties.rows)
+        figures = (note, "", "", "") if note else (of[what] for what in _SEARCHED)
+        lines.append(f"| {name} | {' | '.join(figures)} |")
+    return "\n".join(lines)
+
+
 def between(text: str, mark: str, new: str) -> str:
     """The text with something else between its two marks."""
     marks = re.compile(rf"(<!-- {mark}[^>]* -->\n).*?(<!-- /{mark} -->)", re.DOTALL)
@@ -137,11 +162,12 @@ def _found(suite: str) -> Report | None:
 
 
 def pages() -> dict[Path, str]:
-    """What the two files have to say."""
+    """What the files have to say."""
     faults, soak = _found("faults"), _found("soak")
     return {
         PAGE: between(PAGE.read_text(), "figures", page(faults, soak)),
         README: between(README.read_text(), "faults", sentence(faults)),
+        MEASURED: between(MEASURED.read_text(), "properties", searched(_found("properties"))),
     }
 
 

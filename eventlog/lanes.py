@@ -284,6 +284,8 @@ class Lanes:
             self._after(lane, "normal" if any(job.durability == "normal" for job in appends) else "full")
         syncs = any(job.request is None and job.end is None for job in group)
         synced = Outcome(error=lane.writer.sync()) if syncs else Outcome()
+        if syncs and not appends:
+            self._after(lane, "full")  # it is witnessed
         answers = iter(outcomes)
         return [next(answers) if job.request else self._ended(lane, job) or synced for job in group]
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import faults
-from benchmarks.fault_figures import between, page, pages, sentence
+from benchmarks import faults, properties
+from benchmarks.fault_figures import between, page, pages, searched, sentence
 from benchmarks.faults import PARTS, Part, Told, rows, told_as_rows
-from benchmarks.measure import Row
+from benchmarks.measure import Row, absent, at_most, limited
+from benchmarks.properties import MACHINES
 from benchmarks.summary import Report
 
 KILLS = next(part for part in PARTS if part.module == "kills")
@@ -21,7 +22,7 @@ def told(part: Part, figures: Told) -> list[Row]:
     return [*told_as_rows(part, figures, quick=False)]
 
 
-def test_the_page_and_the_readme_show_what_was_found() -> None:
+def test_the_pages_and_the_readme_show_what_was_found() -> None:
     for path, text in pages().items():
         assert path.read_text() == text, f"{path.name}: python -m benchmarks.fault_figures"
 
@@ -50,6 +51,20 @@ def test_what_cannot_be_done_here_says_why() -> None:
     [row] = told_as_rows(power, Told(reason="there is no mkfs.xfs"), quick=False)
     assert row.met is None
     assert "| cannot be done here: there is no mkfs.xfs |  |" in page(report(row), None)
+
+
+def test_each_machine_has_its_line_and_a_violation_is_bold() -> None:
+    found = [
+        limited(f"{name}: {what}", what, [1_234], "50 s", at_most(0) if what == "violations" else None)
+        for name in MACHINES
+        for what in ("examples", "operations", "crashes injected", "violations")
+    ]
+    shown = searched(report(*found, absent(properties.KILLS, "", "could not be run: no such file")))
+    assert shown.startswith("Measured on 2026-01-02, each for 50 s: 2 cores, ext4, Linux-6, CPython 3.")
+    for name in MACHINES:
+        assert f"| {name} | 1,234 | 1,234 | 1,234 | **1,234** |" in shown
+    assert shown.endswith(f"| {properties.KILLS} | could not be run: no such file |  |  |  |")
+    assert searched(None) == "Not measured yet."
 
 
 def test_what_is_between_the_marks_is_replaced_and_nothing_else() -> None:

@@ -5,6 +5,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from eventlog import Disk, FileStorage, Log, Noted
 from eventlog.witness import read_witness
 
@@ -72,6 +74,8 @@ async def test_normal_is_synced_soon_and_off_is_not(root: Path) -> None:
             witness = read_witness(disk, root / "chats" / "chat")
             if witness is not None and witness.seq == 3:
                 break
+        else:
+            pytest.fail("what was synced is not witnessed")
         assert disk.syncs == before + 1
 
 
