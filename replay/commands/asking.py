@@ -56,11 +56,14 @@ def verb(
         ) -> None:
             out = Out(json=as_json, raw=raw, color=color, pager=pager, quiet=quiet)
             context = click.get_current_context()
-            try:
-                code = told(lambda: asyncio.run(_waited(function(out, store or context.obj, **given))))
-            finally:
-                out.clear()
-            if code:
+
+            def work() -> int | None:
+                try:
+                    return asyncio.run(_waited(function(out, store or context.obj, **given)))
+                finally:
+                    out.clear()  # before anything is said of what went wrong
+
+            if code := told(work):
                 context.exit(code)
 
         shown = "\b\n" + "\n".join(examples) + "\n\n" + (function.__doc__ or "")

@@ -50,6 +50,7 @@ async def check(out: Out, store: str | None, *, what: str | None, mend: bool, fa
         try:
             worst = max(worst, _checked(out, folder, mend=mend, fast=fast))
         except (eventlog.ChatfoldError, OSError) as error:
+            out.clear()
             tell(error)  # and on to the other chats
             worst = max(worst, code_of(error))
         progress(number, len(folders))

@@ -13,6 +13,8 @@ from scripted import CHAT, FORK, WIDE, scripted
 from agent import Store, user
 from eventlog import check
 from eventlog.line import seal_up
+from replay.commands.asking import verb
+from replay.output import Out
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +181,8 @@ def test_no_difference_ends_with_0(store: Path) -> None:
 def test_no_store_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CHATFOLD_STORE", raising=False)
-    for verb in (["ls"], ["log", "last"], ["check"], ["search", "x"]):
-        done = run(*verb)
+    for words in (["ls"], ["log", "last"], ["check"], ["search", "x"]):
+        done = run(*words)
         assert done.exit_code == 3
         assert_one_line(done.stderr, "no store here", "chatfold demo")
     assert list(tmp_path.iterdir()) == []
@@ -296,3 +298,14 @@ def test_a_store_that_may_not_be_looked_at_ends_with_7(store: Path) -> None:
     done = process("ls", "--store", store / "chats" / CHAT / "head" / "x")
     assert done.returncode in (3, 7)
     assert_one_line(done.stderr)
+
+
+def test_a_complaint_stands_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    @verb("chatfold fail")
+    async def fail(out: Out, store: str | None) -> int:
+        out._telling = True  # a line of progress stands there
+        raise FileNotFoundError(2, "no such file", "somewhere")
+
+    with pytest.raises(SystemExit):
+        fail.main([])
+    assert capsys.readouterr().err == "\r\x1b[Kchatfold: no such file: somewhere\n"
