@@ -5,6 +5,7 @@ leaving ROOT WAY      eight tasks append to one chat and tell what returned; the
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -49,5 +50,8 @@ async def main(root: str, way: str) -> None:
 
 
 if __name__ == "__main__":
+    for one in (signal.SIGTERM, signal.SIGHUP):  # whoever runs the tests may have told them to be ignored
+        signal.signal(one, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     ready()
     asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -89,9 +89,11 @@ async def prepare_half_erased(root: Path) -> None:
     async with opened(elsewhere) as log:
         erased = await log.storage.redact("chat", [4])
     shutil.rmtree(elsewhere)
+    note = {}
     async with opened(root) as log:
-        origins = {chat: [one.link async for one in log.read(chat, 1, 1)] for chat in erased}
-    note = {chat: [*origins[chat], *seqs] for chat, seqs in erased.items()}
+        for chat, seqs in erased.items():
+            links = {entry.seq: entry.link async for entry in log.read(chat)}
+            note[chat] = {"origin": links[1], "entries": {seq: links[seq] for seq in seqs}}
     (root / f"{NOTE}0123456789abcdef").write_bytes(msgspec.json.encode(note))
 
 
