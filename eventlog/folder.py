@@ -44,6 +44,7 @@ from eventlog.stretches import Stretch, decode_stretch
 from eventlog.witness import Witness, read_witness
 
 BIG_PAGE = 1 << 18
+_PATHS = 256
 _FINAL = 1 << 62  # later than any seq
 _TICK = 2 * 10**9  # ns in which two changes of a file may leave it with the same time, and more
 
@@ -103,6 +104,8 @@ class Folder:
     def segment(self, first: int) -> Path:
         path = self._paths.get(first)
         if path is None:  # making a Path takes longer than a stat
+            if len(self._paths) >= _PATHS:
+                self._paths.clear()  # most are of a next segment that was looked for, after each append, and not there
             path = self._paths[first] = self.path / segment_name(first)
         return path
 

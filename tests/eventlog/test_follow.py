@@ -66,3 +66,13 @@ async def test_watches_that_nobody_uses_are_closed(root: Path, monkeypatch: pyte
             await follower
         assert len(log.storage._watches) == 1  # type: ignore[attr-defined]
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("chatfold")]
+
+
+async def test_who_follows_a_chat_for_long_remembers_no_more_of_it_than_who_has_just_come(root: Path) -> None:
+    storage = FileStorage(root, durability="off")
+    async with Log(storage) as log, FileStorage(root, read_only=True) as reader:
+        for number in range(600):
+            await log.append("chat", Noted(f"{number}"))
+            assert (await reader.head("chat")).seq == number + 1
+        held = [reader._readers["chat"], storage._lanes._lanes["chat"].writer._end.folder]
+        assert max(len(folder._paths) for folder in held) <= 256
