@@ -44,7 +44,6 @@ from eventlog.stretches import Stretch, decode_stretch
 from eventlog.witness import Witness, read_witness
 
 BIG_PAGE = 1 << 18
-_PATHS = 256
 _FINAL = 1 << 62  # later than any seq
 _TICK = 2 * 10**9  # ns in which two changes of a file may leave it with the same time, and more
 
@@ -66,6 +65,7 @@ class Folder:
         self.snapshots: list[int] | None = None  # those that stay, once somebody has looked
         self._firsts: list[int] = []
         self._paths: dict[int, Path] = {}
+        self._asked = (0, path)  # the last segment that was asked for, whether it is there
         self._lock_file = path / LOCK_FILE
         self._fitting: dict[int, int] = {}  # segments that fit in between the others, with their inodes
 
@@ -104,8 +104,6 @@ class Folder:
     def segment(self, first: int) -> Path:
         path = self._paths.get(first)
         if path is None:  # making a Path takes longer than a stat
-            if len(self._paths) >= _PATHS:
-                self._paths.clear()  # most are of a next segment that was looked for, after each append, and not there
             path = self._paths[first] = self.path / segment_name(first)
         return path
 
@@ -197,8 +195,11 @@ class Folder:
         return None
 
     def _exists(self, first: int) -> bool:
+        """Asked after each append of the next segment, which is hardly ever there: its path is not kept with the others."""
+        if self._asked[0] != first:
+            self._asked = first, self._paths.get(first) or self.path / segment_name(first)
         try:
-            self.disk.stat(self.segment(first))
+            self.disk.stat(self._asked[1])
         except FileNotFoundError:
             return False
         return True
