@@ -90,8 +90,9 @@ class End:
             self._check_goes_on(tail, now)
         if tail is None or tail.inode != now.inode or "segment" not in self._fds:
             self._open_segment(now)
-        if tail is not None and tail.inode != now.inode:
-            self._disk.sync_folder(self._path)  # whoever made the file may have been killed before this
+            # Whoever gave the file its name may have been killed before this. No witness tells: an erasure or a repair
+            # puts another file in the place of one that was vouched for.
+            self._disk.sync_folder(self._path)
         if not now.sealed:
             end = self._disk.fstat(self._fds["segment"]).st_size
             now = cut_torn(self.folder, self._fds["segment"], now)
@@ -127,8 +128,6 @@ class End:
         self.synced = min(witness.seq, now.at.seq) if witness else 0
         if witness is None:
             self._disk.sync_folder(self._path.parent)
-        if witness is None or witness.segment != now.first:
-            self._disk.sync_folder(self._path)
         if self.synced == now.at.seq and not now.sealed:  # of a seal the witness says nothing
             return now
         self._forget_cache()  # its mark may be missing, too

@@ -19,6 +19,7 @@ from eventlog import (
     Log,
     Noted,
     check,
+    repair,
 )
 from eventlog.disk import is_unpublished
 from eventlog.end import POISON_FILE
@@ -88,25 +89,69 @@ async def redact(log: Log) -> None:
 # --- killed, taken over by another writer, then the power is cut ---------------------------------------------
 
 
-@pytest.mark.parametrize("work", [append, append_large, create, fork, redact])
-@pytest.mark.parametrize("prepared", [True, False])
-async def test_what_is_acknowledged_after_a_kill_survives_a_power_cut(work: Work, prepared: bool) -> None:
-    """A name that somebody gave, and was killed before it was durable, is made so by whoever counts on it next."""
+async def mend(log: Log) -> None:
+    assert isinstance(log.storage, FileStorage)
+    repair(chat_path(ROOT, "chat"), disk=log.storage._disk)
+
+
+async def nothing(_log: Log) -> None:
+    pass
+
+
+async def prepare_damaged(log: Log) -> None:
+    """The last segment has been vouched for, so it is not torn."""
+    await prepare(log)
+    await log.storage.close()
+    assert isinstance(log.storage, FileStorage)
+    disk, folder = log.storage._disk, chat_path(ROOT, "chat")
+    fd = disk.open_update(folder / max(name for name in disk.names(folder) if name.endswith(".jsonl")))
+    disk.pwrite(fd, b"?", disk.fstat(fd).st_size - 40)
+    disk.sync(fd)
+    disk.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("before", "work"),
+    [
+        *(
+            (before, work)
+            for before in (prepare, nothing)
+            for work in (append, append_large, create, fork, redact)
+        ),
+        (prepare_damaged, mend),
+    ],
+)
+@pytest.mark.parametrize("was_open", [True, False])
+@pytest.mark.parametrize("segment_bytes", [600, 100_000])
+async def test_what_is_acknowledged_after_a_kill_survives_a_power_cut(
+    before: Work, work: Work, was_open: bool, segment_bytes: int
+) -> None:
+    """A name that somebody gave, and was killed before it was durable, is made so by whoever counts on it next.
+
+    ``was_open``: for that one the store was, so that it does not look for what others left undone.
+    """
     nth, fault = 0, Fault(1)
     while nth == 0 or fault.struck:
         nth += 1
         disk = new_disk()
-        async with opened(disk) as log:
-            if prepared:
-                await prepare(log)
-            fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
-            with suppress(ChatfoldError, OSError):
-                await work(log)
-        async with opened(disk) as log:
+        async with opened(disk, segment_bytes) as log:
+            await before(log)
+            await log.storage.close()  # leaves a witness
+        dying, other = (still(FileStorage(ROOT, disk=disk, segment_bytes=segment_bytes)) for _ in range(2))
+        if was_open:
+            await Log(other).append("another", *short("other"))
+        fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
+        with suppress(ChatfoldError, OSError):
+            await work(Log(dying))
+        await abandon(dying)
+        disk.fault = None
+        if work is not redact:  # again would be durable
             with suppress(ChatfoldError):
-                await work(log)
-            for chat in ("chat", "new"):
-                await log.append(chat, *short("after"), id="after")
+                await work(Log(other))
+        for chat in ("chat", "new"):
+            await Log(other).append(chat, *short("after"), id="after")
+        await abandon(other)
+        disk.revive()
         chats = chats_of(disk)
         assert chats_of(disk.crash("nothing")) == chats, f"killed at change {nth}"
 
