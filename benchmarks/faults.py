@@ -3,6 +3,9 @@
 Each part is a module of ``tests/faults``: ``python -m faults.campaign`` runs it. It is cut into shares, as many of which are run at a
 time as there are cores, each in a process of its own and with a seed of its own; what they count is added up. A violation is a
 promise that was broken, and a bug; its row names the seed, or the place, by which it is seen again.
+
+A long run that is broken off goes on where it was: what a share told is kept, and is true as long as nothing changes of the engine
+and of what breaks it.
 """
 
 import os
@@ -13,10 +16,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
+from xxhash import xxh3_64
 
 from benchmarks.machine import HERE
 from benchmarks.measure import Row, absent, at_least, at_most, limited, progress
@@ -25,6 +29,8 @@ SEED = 8
 _TESTS = HERE.parent / "tests"
 _APART = 1_000_000  # a share's seed: this times the campaign's, and the number of what is before it
 _MEMORY, _ROOM = Path("/dev/shm"), 4 << 30
+_KEPT = HERE / ".faults"
+_SOURCES = ("eventlog", "projections", "agent", "tests")
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -83,10 +89,12 @@ class Told(msgspec.Struct):
 
 
 def rows(folder: Path, *, quick: bool, seed: int = SEED) -> Iterator[Row]:
+    kept = folder / "kept" if quick else _KEPT / _sources()
+    kept.mkdir(parents=True, exist_ok=True)
     with _place(folder) as place, _shares() as shares:
         waiting = {
             part.module: [
-                shares.start(part, some, seed * _APART + first, place / f"{part.module}-{first}")
+                shares.start(part, some, seed * _APART + first, place / f"{part.module}-{first}", kept)
                 for first, some in _cut(part, part.few if quick else part.many)
             ]
             for part in sorted(
@@ -98,6 +106,16 @@ def rows(folder: Path, *, quick: bool, seed: int = SEED) -> Iterator[Row]:
             for one in waiting[part.module]:
                 told.add(one.result())
             yield from told_as_rows(part, told, quick=quick, seed=seed)
+    shutil.rmtree(kept)
+
+
+def _sources() -> str:
+    """Another word whenever what is run is something else."""
+    digest = xxh3_64()
+    for name in _SOURCES:
+        for path in sorted((HERE.parent / name).rglob("*.py")):
+            digest.update(f"{path.relative_to(HERE.parent)}\n{path.read_text()}\n".encode())
+    return digest.hexdigest()
 
 
 def _cut(part: Part, number: int) -> Iterator[tuple[int, int]]:
@@ -114,27 +132,38 @@ class Shares:
         self._cores = ThreadPoolExecutor(os.cpu_count())
         self._running: set[subprocess.Popen[bytes]] = set()
 
-    def start(self, part: Part, number: int, seed: int, folder: Path) -> Future[Told]:
-        return self._cores.submit(self._run, part, number, seed, folder)
+    def start(self, part: Part, number: int, seed: int, folder: Path, kept: Path) -> Future[Told]:
+        """``kept``: the folder of what shares told, those of a run that was broken off as well."""
+        return self._cores.submit(self._told, part, number, seed, folder, kept)
+
+    def _told(self, part: Part, number: int, seed: int, folder: Path, kept: Path) -> Told:
+        it, file = f"{part.name}, {number:,} from seed {seed} on", kept / f"{part.module}-{number}-{seed}"
+        with suppress(FileNotFoundError):
+            told = msgspec.json.decode(file.read_bytes(), type=Told)
+            progress(f"{it}: told by the run that was broken off, {told.violations} violations")
+            return told
+        start = time.monotonic()
+        told = self._run(part, number, seed, folder)
+        took = f"{time.monotonic() - start:.0f} s"
+        progress(f"{it}: {told.reason or f'{told.tried:,} in {took}, {told.violations} violations'}")
+        if not told.violations:  # else it is looked at, and what was found stays there
+            draft = file.with_suffix(".draft")  # it may be broken off in the middle of this, too
+            draft.write_bytes(msgspec.json.encode(told))
+            draft.replace(file)
+            shutil.rmtree(folder)
+        return told
 
     def _run(self, part: Part, number: int, seed: int, folder: Path) -> Told:
         folder.mkdir()
         words = [sys.executable, "-m", "faults.campaign", part.module, number, seed, folder]
         environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{_TESTS}"}
-        start = time.monotonic()
         with subprocess.Popen([*map(str, words)], env=environment, stdout=subprocess.PIPE) as process:
             self._running.add(process)
             said, _ = process.communicate()
             self._running.remove(process)
-        took = f"{time.monotonic() - start:.0f} s"
         if process.returncode:
-            return Told(violations=1, first=f"seed {seed}: ended with {process.returncode} after {took}")
-        told = msgspec.json.decode(said, type=Told)
-        done = told.reason or f"{told.tried:,} in {took}, {told.violations} violations"
-        progress(f"{part.name}, {number:,} from seed {seed} on: {done}")
-        if not told.violations:  # else what was found stays there, to be looked at
-            shutil.rmtree(folder)
-        return told
+            return Told(violations=1, first=f"seed {seed}: ended with {process.returncode}")
+        return msgspec.json.decode(said, type=Told)
 
     def stop(self) -> None:
         self._cores.shutdown(wait=False, cancel_futures=True)

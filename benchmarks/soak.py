@@ -18,7 +18,7 @@ def rows(folder: Path, *, quick: bool, seconds: float = 0, seed: int = SEED) -> 
     progress(f"{lasting} s")
     shares = Shares()
     try:
-        told = shares.start(part, lasting, seed, folder / "soak").result()
+        told = shares.start(part, lasting, seed, folder / "soak", folder).result()
     finally:
         shares.stop()
     told.counted |= {"seconds": lasting, **_grown(told.counted)}

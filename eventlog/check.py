@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -34,6 +35,7 @@ from eventlog.witness import HEAD_FILE, read_witness
 _OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
 
 _DAMAGED = "damaged-"
+_MOST_LOST = 1_000_000  # so many seqs in one hole no disk loses: a line that names one far away was made up
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -182,6 +184,7 @@ def _repair(folder: Folder, report: Report) -> Report:
     witness = read_witness(folder.disk, folder.path)
     end = max([witness.seq if witness else 0, *spare])
     firsts = sorted({1, *placed, *surveys})
+    _refuse_far(folder, sorted({0, *spare, *(first - 1 for first in firsts), end}))
     gone: set[int] = set()  # seqs whose text is not there any more, lost now or erased earlier
     link: bytes | None = Head().sum.encode()
     for first, following in zip(firsts, [*firsts[1:], end + 1], strict=True):
@@ -193,6 +196,18 @@ def _repair(folder: Folder, report: Report) -> Report:
         _replace(folder, first, lines, contents.get(first), full=following <= end, report=report)
     folder.forget()
     return report
+
+
+def _refuse_far(folder: Folder, seqs: list[int]) -> None:
+    """A hole is filled entry by entry: not one that only a forged line, header or witness knows of."""
+    for before, seq in pairwise(seqs):
+        if seq - before > _MOST_LOST:
+            raise CorruptLog(
+                f"seq {before + 1:,} to {seq - 1:,} are missing: too many to repair, so what comes after was not written by chatfold",
+                chat=folder.chat,
+                path=folder.path,
+                seq=before + 1,
+            )
 
 
 def _spare(folder: Folder, surveys: dict[int, Survey]) -> dict[int, list[bytes]]:

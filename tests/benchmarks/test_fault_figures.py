@@ -82,6 +82,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     )
     monkeypatch.setattr(faults, "PARTS", parts)
     monkeypatch.setattr(faults, "_MEMORY", tmp_path / "none")
+    monkeypatch.setattr(faults, "_KEPT", tmp_path / "kept")
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -95,3 +96,21 @@ def test_shares_are_run_side_by_side_and_added_up_and_one_that_ends_badly_is_a_v
     failed = found["no such part: violations"]
     assert (failed.value, failed.met) == (1, False)
     assert "seed 8000000: ended with 1" in failed.against
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_run_that_was_broken_off_goes_on_where_it_was_unless_something_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken_off, again, whole = (tmp_path / name for name in ("broken_off", "again", "whole"))
+    for folder in (broken_off, again, whole):
+        folder.mkdir()
+    next(rows(broken_off, quick=False))  # of the three shares of the first part, at least
+    capsys.readouterr()
+    found = {row.name: row.value for row in rows(again, quick=False)}
+    assert found["hostile input: inputs"] == 90
+    assert capsys.readouterr().err.count("told by the run that was broken off") == 3
+    monkeypatch.setattr(faults, "_sources", lambda: "others")
+    assert {row.name: row.value for row in rows(whole, quick=False)} == found
+    assert "broken off" not in capsys.readouterr().err
+    assert not [*tmp_path.glob("kept/*")]

@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from eventlog import ChatfoldError, DurabilityUnknown
+from eventlog.disk import exists
+from eventlog.end import POISON_FILE
 from faults.campaign import Figures
 from faults.faulty_disk import CHANGING, KINDS
 from faults.simulated_disk import Fault
 from faults.simulated_programs import CODES, Program, Step
 from faults.simulated_verbs import Process, Verbs, abandon
-from faults.simulated_world import UnderWay
+from faults.simulated_world import UnderWay, folders_of
 from faults.threadless import Here
 
 
@@ -53,8 +55,9 @@ class Run(Verbs):
             under_way = UnderWay()
         except (ChatfoldError, OSError) as error:
             if not (fault and fault.struck):
-                # Then it says to open it again: also if it was another process's sync that failed, on a file of both.
-                if not ((self.now.hurt or self.lossy) and isinstance(error, DurabilityUnknown)):
+                # Then it says to open it again: also if it was another process's write or sync that failed, on a file of both.
+                told = self.now.hurt or self.lossy or self.marked
+                if not (told and isinstance(error, DurabilityUnknown)):
                     raise AssertionError(f"{step} raised {type(error).__name__}: {error}") from error
                 self.disk.fault = None
                 await self.reopen_after_error(under_way)
@@ -72,6 +75,7 @@ class Run(Verbs):
             self.disk.fault = None
             self.now.hurt = True
             self.lossy |= fault.struck == "sync" or fault.forever
+            self.marked |= any(exists(self.disk, path / POISON_FILE) for _, path in folders_of(self.disk))
             self.world.look(self.disk, under_way, lossy=self.lossy)
             self.forget_deleted()
             under_way = UnderWay()
@@ -94,7 +98,7 @@ class Run(Verbs):
         self.forget_deleted()
         self.figures.tried += 1
         if how == "cut":
-            self.lossy = False
+            self.lossy = self.marked = False
             self.world.survived()
             self.processes = [self.process(), self.process()]
         else:

@@ -62,6 +62,7 @@ class Verbs:
         self.time = 0
         self.failed: dict[str, str] = {}  # appends of which nobody knows whether they happened
         self.lossy = False  # did a sync fail since the last power cut?
+        self.marked = False  # did anybody leave word since then that a write or a sync failed?
         self.processes = [self.process(), self.process()]
         self.now = self.processes[0]
 

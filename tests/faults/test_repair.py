@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from eventlog import ChatfoldError, CorruptLog, Entry, FileStorage, Log, Lost, check, repair, salvage, scan
+from eventlog.events import Head
+from eventlog.line import header, seal_up
+from eventlog.segment import Position
+from eventlog.witness import witness_bytes
 from faults.broken import DAMAGES, ENTRIES, gone_from, lines_of, make_healthy, segments
 from faults.faulty_disk import CHANGING, FailingDisk
 from faults.talk import digest_of, entries_of, is_clean, short
@@ -130,3 +134,22 @@ def test_a_repair_that_failed_half_way_can_be_done_again(
         if not disk.failed:
             assert nth > 5
             return
+
+
+@pytest.mark.parametrize("what", ["line", "header", "witness"])
+def test_a_seq_far_away_that_was_made_up_is_refused_and_changes_nothing(healthy: Path, what: str) -> None:
+    """Repair fills holes entry by entry: this one would keep it busy for years."""
+    far = 1 << 52
+    if what == "line":
+        start, *lines = segments(healthy)[0].read_bytes().splitlines(keepends=True)
+        made_up = b'{"seq":%d,"ts":1,"event":{"type":"noted","name":"x"},"prev":"0000000000000000"' % far
+        segments(healthy)[0].write_bytes(b"".join([start, seal_up(made_up) + b"\n", *lines]))
+    elif what == "header":
+        segments(healthy)[1].write_bytes(header(Head(far, "0" * 16)) + b"\n")
+    else:
+        (healthy / "head").write_bytes(witness_bytes(1, Position(far, b"0" * 16, 1)))
+    before = digest_of(healthy)
+    with pytest.raises(CorruptLog, match="too many to repair"):
+        repair(healthy)
+    assert digest_of(healthy) == before
+    assert salvage(healthy, healthy.parent / "salvaged") > 0
