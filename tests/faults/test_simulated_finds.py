@@ -49,6 +49,16 @@ async def opened(disk: SimulatedDisk, segment_bytes: int = 600) -> AsyncIterator
         disk.revive()
 
 
+async def killed(disk: SimulatedDisk, dying: FileStorage, nth: int, work: Work) -> Fault:
+    """At its ``nth`` change to the disk, while others go on."""
+    fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
+    with suppress(ChatfoldError, OSError):
+        await work(Log(dying))
+    await abandon(dying)
+    disk.fault = None
+    return fault
+
+
 def new_disk(seed: int = 0) -> SimulatedDisk:
     disk = SimulatedDisk(random.Random(seed))
     disk.make_folder(ROOT.parent)
@@ -140,11 +150,7 @@ async def test_what_is_acknowledged_after_a_kill_survives_a_power_cut(
         dying, other = (still(FileStorage(ROOT, disk=disk, segment_bytes=segment_bytes)) for _ in range(2))
         if was_open:
             await Log(other).append("another", *short("other"))
-        fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
-        with suppress(ChatfoldError, OSError):
-            await work(Log(dying))
-        await abandon(dying)
-        disk.fault = None
+        fault = await killed(disk, dying, nth, work)
         if work is not redact:  # again would be durable
             with suppress(ChatfoldError):
                 await work(Log(other))
@@ -282,11 +288,7 @@ async def test_what_a_dead_writer_was_publishing_does_not_come_back_after_an_era
             await prepare(Log(dying))
             if was_open:
                 await other.append("chat", *short("other"), id="other")
-            fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
-            with suppress(ChatfoldError, OSError):
-                await Log(dying).redact("chat", 1)
-            await abandon(dying)
-            disk.fault = None
+            fault = await killed(disk, dying, nth, lambda log: log.redact("chat", 1))
             found += any(is_unpublished(path.name) for path in _saying(disk))
             await other.redact("chat", 4)
         for after in (disk, disk.crash("nothing"), disk.crash("any")):
@@ -361,11 +363,7 @@ async def test_an_erasure_that_was_cut_short_does_not_reach_another_chat_of_the_
             dying = still(FileStorage(ROOT, disk=disk, segment_bytes=600))
             await prepare(Log(dying))
             await other.append("chat", *short("other"), id="other")
-            fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
-            with suppress(ChatfoldError, OSError):
-                await Log(dying).redact("chat", 1)
-            await abandon(dying)
-            disk.fault = None
+            fault = await killed(disk, dying, nth, lambda log: log.redact("chat", 1))
             notes += any(name.startswith(NOTE) for name in disk.names(ROOT))
             await other.delete("chat")
             with suppress(ChatDeleted):
@@ -434,11 +432,7 @@ async def test_an_erasure_that_was_cut_short_does_not_reach_another_entry_of_the
             disk.fault = Fault(1, errno.EIO, frozenset(CHANGING), forever=True)
             with pytest.raises(ChatfoldError):
                 await Log(dying).flush()
-            fault = disk.fault = Fault(nth, kinds=frozenset(CHANGING))
-            with suppress(ChatfoldError, OSError):
-                await Log(dying).redact("chat", 2)
-            await abandon(dying)
-            disk.fault = None
+            fault = await killed(disk, dying, nth, lambda log: log.redact("chat", 2))
             note = any(name.startswith(NOTE) for name in disk.names(ROOT))
             await other.append("chat", *short("instead"), id="instead")
             instead = next(entry for entry in chats_of(disk)["chat"] if entry.id == "instead")
