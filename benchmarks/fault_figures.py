@@ -1,21 +1,14 @@
-"""``python -m benchmarks.fault_figures``: puts what was found into the documents: by the fault campaign and the soak into
-``docs/faults.md`` and the README, by the long search into ``docs/benchmarks.md``.
+"""What the fault campaign, the soak and the long search found, as it is told in the documents; see ``pages``.
 
-Out of ``results/faults.json``, ``results/soak.json`` and ``results/properties.json``, between marks. A test compares, so that no figure is typed by hand. A number
-whose target was missed is bold, and so is a violation.
+A number whose target was missed is bold, and so is a violation.
 """
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 
-from benchmarks.machine import HERE
 from benchmarks.measure import Row
 from benchmarks.properties import KILLS, MACHINES
-from benchmarks.summary import Report, report
+from benchmarks.summary import Report
 
-PAGE, README = HERE.parent / "docs" / "faults.md", HERE.parent / "README.md"
-MEASURED = HERE.parent / "docs" / "benchmarks.md"
 _LINES = {
     "simulated disk": (
         "Programs on a simulated disk that loses, reorders and tears whatever was not synced",
@@ -143,34 +136,3 @@ def searched(properties: Report | None) -> str:
         figures = (note, "", "", "") if note else (of[what] for what in _SEARCHED)
         lines.append(f"| {name} | {' | '.join(figures)} |")
     return "\n".join(lines)
-
-
-def between(text: str, mark: str, new: str) -> str:
-    """The text with something else between its two marks."""
-    marks = re.compile(rf"(<!-- {mark}[^>]* -->\n).*?(<!-- /{mark} -->)", re.DOTALL)
-    done, count = marks.subn(lambda found: f"{found[1]}{new}\n{found[2]}", text)
-    if count != 1:
-        raise ValueError(f"{count} places are marked {mark}")
-    return done
-
-
-def _found(suite: str) -> Report | None:
-    try:
-        return report(suite)
-    except FileNotFoundError:
-        return None
-
-
-def pages() -> dict[Path, str]:
-    """What the files have to say."""
-    faults, soak = _found("faults"), _found("soak")
-    return {
-        PAGE: between(PAGE.read_text(), "figures", page(faults, soak)),
-        README: between(README.read_text(), "faults", sentence(faults)),
-        MEASURED: between(MEASURED.read_text(), "properties", searched(_found("properties"))),
-    }
-
-
-if __name__ == "__main__":
-    for path, text in pages().items():
-        path.write_text(text)

@@ -15,14 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from xxhash import xxh3_64
 
-from benchmarks.machine import HERE
+from benchmarks.machine import HERE, Crew, Said
 from benchmarks.measure import Row, absent, at_least, at_most, limited, progress
 
 SEED = 8
@@ -91,10 +91,12 @@ class Told(msgspec.Struct):
 def rows(folder: Path, *, quick: bool, seed: int = SEED) -> Iterator[Row]:
     kept = folder / "kept" if quick else _KEPT / _sources()
     kept.mkdir(parents=True, exist_ok=True)
-    with _place(folder) as place, _shares() as shares:
+    with _place(folder) as place, Crew() as crew:
         waiting = {
             part.module: [
-                shares.start(part, some, seed * _APART + first, place / f"{part.module}-{first}", kept)
+                crew.start(
+                    partial(share, part, some, seed * _APART + first, place / f"{part.module}-{first}", kept)
+                )
                 for first, some in _cut(part, part.few if quick else part.many)
             ]
             for part in sorted(
@@ -125,60 +127,29 @@ def _cut(part: Part, number: int) -> Iterator[tuple[int, int]]:
         yield first, min(size, number - first)
 
 
-class Shares:
-    """Runs as many at a time as there are cores."""
-
-    def __init__(self) -> None:
-        self._cores = ThreadPoolExecutor(os.cpu_count())
-        self._running: set[subprocess.Popen[bytes]] = set()
-
-    def start(self, part: Part, number: int, seed: int, folder: Path, kept: Path) -> Future[Told]:
-        """``kept``: the folder of what shares told, those of a run that was broken off as well."""
-        return self._cores.submit(self._told, part, number, seed, folder, kept)
-
-    def _told(self, part: Part, number: int, seed: int, folder: Path, kept: Path) -> Told:
-        it, file = f"{part.name}, {number:,} from seed {seed} on", kept / f"{part.module}-{number}-{seed}"
-        with suppress(FileNotFoundError):
-            told = msgspec.json.decode(file.read_bytes(), type=Told)
-            progress(f"{it}: told by the run that was broken off, {told.violations} violations")
-            return told
-        start = time.monotonic()
-        told = self._run(part, number, seed, folder)
-        took = f"{time.monotonic() - start:.0f} s"
-        progress(f"{it}: {told.reason or f'{told.tried:,} in {took}, {told.violations} violations'}")
-        if not told.violations:  # else it is looked at, and what was found stays there
-            draft = file.with_suffix(".draft")  # it may be broken off in the middle of this, too
-            draft.write_bytes(msgspec.json.encode(told))
-            draft.replace(file)
-            shutil.rmtree(folder)
+def share(part: Part, number: int, seed: int, folder: Path, kept: Path, said: Said) -> Told:
+    """``kept``: the folder of what shares told, those of a run that was broken off as well."""
+    it, file = f"{part.name}, {number:,} from seed {seed} on", kept / f"{part.module}-{number}-{seed}"
+    with suppress(FileNotFoundError):
+        told = msgspec.json.decode(file.read_bytes(), type=Told)
+        progress(f"{it}: told by the run that was broken off")
         return told
-
-    def _run(self, part: Part, number: int, seed: int, folder: Path) -> Told:
-        folder.mkdir()
-        words = [sys.executable, "-m", "faults.campaign", part.module, number, seed, folder]
-        environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{_TESTS}"}
-        with subprocess.Popen([*map(str, words)], env=environment, stdout=subprocess.PIPE) as process:
-            self._running.add(process)
-            said, _ = process.communicate()
-            self._running.remove(process)
-        if process.returncode:
-            return Told(violations=1, first=f"seed {seed}: ended with {process.returncode}")
-        return msgspec.json.decode(said, type=Told)
-
-    def stop(self) -> None:
-        self._cores.shutdown(wait=False, cancel_futures=True)
-        for process in [*self._running]:
-            process.kill()
-        self._cores.shutdown()
-
-
-@contextmanager
-def _shares() -> Iterator[Shares]:
-    shares = Shares()
+    folder.mkdir()
+    command = [sys.executable, "-m", "faults.campaign", part.module, number, seed, folder]
+    environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{_TESTS}"}
+    start = time.monotonic()
     try:
-        yield shares
-    finally:
-        shares.stop()
+        told = msgspec.json.decode(said(command, environment), type=Told)
+    except subprocess.CalledProcessError as error:
+        return Told(violations=1, first=f"seed {seed}: ended with {error.returncode}")
+    took = f"{time.monotonic() - start:.0f} s"
+    progress(f"{it}: {told.reason or f'{told.tried:,} in {took}, {told.violations} violations'}")
+    if not told.violations:  # else it is looked at, and what was found stays there
+        draft = file.with_suffix(".draft")  # it may be broken off in the middle of this, too
+        draft.write_bytes(msgspec.json.encode(told))
+        draft.replace(file)
+        shutil.rmtree(folder)
+    return told
 
 
 def told_as_rows(part: Part, told: Told, *, quick: bool, seed: int = SEED) -> Iterator[Row]:

@@ -8,15 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, Self, TypeVar
 
 HERE = Path(__file__).parent
 _LIBRARIES = ("msgspec", "xxhash", "watchfiles")
+
+T = TypeVar("T")
+Said = Callable[..., bytes]
 
 
 def facts(path: Path) -> dict[str, object]:
@@ -83,16 +88,51 @@ def in_new_process(
     module: str, *arguments: object, python: str = sys.executable, limit: float | None = None
 ) -> bytes:
     """What the module of this package prints. After ``limit`` seconds it is killed, with all that it started."""
-    command = [python, "-m", f"benchmarks.{module}", *map(str, arguments)]
-    none, pipe = subprocess.DEVNULL, subprocess.PIPE
+    return said_by([python, "-m", f"benchmarks.{module}", *arguments], environment(), limit)
+
+
+def said_by(
+    command: Sequence[object],
+    environment: Mapping[str, str],
+    limit: float | None = None,
+    running: set[int] | None = None,
+) -> bytes:
+    """``running``: where its group is to be found, by whoever wants to kill it from another thread."""
+    running = set() if running is None else running
+    words, none, pipe = [*map(str, command)], subprocess.DEVNULL, subprocess.PIPE
     with subprocess.Popen(
-        command, cwd=HERE.parent, env=environment(), stdin=none, stdout=pipe, process_group=0
+        words, cwd=HERE.parent, env=environment, stdin=none, stdout=pipe, process_group=0
     ) as child:
+        running.add(child.pid)
         try:
             said, _ = child.communicate(timeout=limit)
         except BaseException:  # Ctrl-C, too, which a group of its own does not hear
             os.killpg(child.pid, signal.SIGKILL)
             raise
+        finally:
+            running.remove(child.pid)
     if child.returncode:
-        raise subprocess.CalledProcessError(child.returncode, command)
+        raise subprocess.CalledProcessError(child.returncode, words)
     return said
+
+
+class Crew:
+    """Processes that are not measured: as many at a time as there are cores. Whoever is still at work when it is left is killed."""
+
+    def __init__(self) -> None:
+        self._cores = ThreadPoolExecutor(os.cpu_count())
+        self._running: set[int] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cores.shutdown(wait=False, cancel_futures=True)
+        for group in [*self._running]:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        self._cores.shutdown()
+
+    def start(self, work: Callable[[Said], T]) -> Future[T]:
+        """``work`` is given what runs a command, environment and limit as of ``said_by``."""
+        return self._cores.submit(work, partial(said_by, running=self._running))

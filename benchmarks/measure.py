@@ -12,6 +12,9 @@ import msgspec
 
 from benchmarks.machine import facts
 
+QUICK_ROUNDS = 3
+"""In a quick run, of everything: it is there to see that all of it works, and about where it stands."""
+
 Case = Callable[[], float]
 Samples = Mapping[str, Sequence[float]]
 
@@ -195,6 +198,11 @@ def _ratio(row: Row) -> str:
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def ratio(value: float) -> str:
+    """As it is told in a document: two digits, all of them if there are more before the point."""
+    return f"{value:,.0f}" if value >= 99.5 else f"{value:.2g}"
 
 
 def write_json(path: Path, suite: str, rows: Sequence[Row], *, quick: bool, **more: object) -> None:

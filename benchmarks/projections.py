@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks import projections_fold, projections_open, projections_search
 from benchmarks.eventlog_store import remove
-from benchmarks.measure import Row, progress
+from benchmarks.measure import QUICK_ROUNDS, Row, progress
 from benchmarks.projections_store import Built, build
 
 _FEW = 1_000
@@ -14,7 +14,7 @@ _SEED = 8
 
 
 def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
-    rounds = 5 if quick else 15
+    rounds = QUICK_ROUNDS if quick else 15
     many = 10_000 if quick else 1_000_000
     small, middling, large = folder / "small", folder / "middling", folder / "large"
     _build(small, _FEW)
@@ -28,7 +28,9 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
     yield from projections_fold.any_seq(large, 20 if quick else 100, built)
     yield from projections_fold.rebuilt(large, 5, built)
     remove(large)
-    yield from projections_fold.rebuilt_plain(folder, 5, 5_000 if quick else 100_000)
+    yield from projections_fold.rebuilt_plain(
+        folder, QUICK_ROUNDS if quick else 5, 5_000 if quick else 100_000
+    )
 
 
 def _build(root: Path, entries: int) -> Built:

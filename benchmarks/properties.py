@@ -6,16 +6,20 @@ machines (what was not synced is lost, or a part of it), real in the kills. A se
 says on stderr where it stands.
 """
 
+import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
+from math import ceil
 from pathlib import Path
 from subprocess import CalledProcessError, TimeoutExpired
 
 import msgspec
 
 from benchmarks.environment import python_of
-from benchmarks.machine import in_new_process
+from benchmarks.machine import Crew, Said, environment
 from benchmarks.measure import Row, absent, at_most, limited, progress
 
 MACHINES = {
@@ -40,12 +44,20 @@ class Searched(msgspec.Struct):
 
 def rows(folder: Path, *, quick: bool, seconds: float | None = None) -> Iterator[Row]:
     seconds = seconds or (3 if quick else 300)
-    share = seconds / (len(MACHINES) + 1)
-    for name, machine in {**MACHINES, KILLS: "kills"}.items():
-        progress(f"{name}, for {share:.3g} s")
+    machines, cores = {**MACHINES, KILLS: "kills"}, os.cpu_count() or 1
+    share = seconds / ceil(len(machines) / cores)
+    progress(f"{len(machines)} machines, {cores} at a time, each for {share:.3g} s")
+    with Crew() as crew:
+        searching = {
+            name: crew.start(partial(_searched, one, share, folder)) for name, one in machines.items()
+        }
+        yield from _told(searching, share)
+
+
+def _told(searching: dict[str, Future[Searched]], share: float) -> Iterator[Row]:
+    for name, one in searching.items():
         try:
-            with _place(folder) as place:
-                found = _searched(machine, share, place)
+            found = one.result()
         except (OSError, CalledProcessError) as error:
             yield absent(name, "", f"could not be run: {error}")
             continue
@@ -63,10 +75,11 @@ def _place(folder: Path) -> Iterator[Path]:
         yield Path(place)
 
 
-def _searched(machine: str, seconds: float, folder: Path) -> Searched:
-    command = ("properties_child", machine, seconds, _PATIENCE, folder)
+def _searched(machine: str, seconds: float, folder: Path, said: Said) -> Searched:
+    command = [python_of("chatfold"), "-m", "benchmarks.properties_child", machine, seconds, _PATIENCE]
     try:
-        said = in_new_process(*command, python=python_of("chatfold"), limit=seconds + 2 * _PATIENCE)
+        with _place(folder) as place:
+            found = said([*command, place], environment(), seconds + 2 * _PATIENCE)
     except TimeoutExpired:
         return Searched(violations=1, first=f"did not end within {_PATIENCE} s after its time was up")
-    return msgspec.json.decode(said, type=Searched)
+    return msgspec.json.decode(found, type=Searched)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.machine import HERE, environment
-from benchmarks.measure import Row, at_most, compared, interleave, progress
+from benchmarks.measure import QUICK_ROUNDS, Row, at_most, compared, interleave, progress
 from benchmarks.projections_store import CHAT, build, history, text_of
 
 _FEW = 1_000
@@ -21,7 +21,7 @@ _IMPORT = "python -c 'import msgspec'"
 
 
 def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
-    rounds = 5 if quick else 15
+    rounds = QUICK_ROUNDS if quick else 15
     many = 5_000 if quick else 100_000
     small, large = folder / "small", folder / "large"
     for root, entries in ((small, _FEW), (large, many)):

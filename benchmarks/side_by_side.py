@@ -14,7 +14,7 @@ from benchmarks.children import Children
 from benchmarks.conversation import short
 from benchmarks.limits import LIMITS
 from benchmarks.machine import in_new_process
-from benchmarks.measure import Row, Target, absent, at_least, interleave, limited, progress
+from benchmarks.measure import QUICK_ROUNDS, Row, Target, absent, at_least, interleave, limited, progress
 from benchmarks.peers import FULL, GROUP, HOP, LOG, NORMAL, OURS, PEERS, Peer
 from benchmarks.sampling import Bench, Sampled, best, build, sample, versus
 
@@ -32,7 +32,7 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
         MORE.update(versions=children.versions, missing=children.missing)
         for label, why in children.missing.items():
             yield absent("all jobs", label, f"not measured: {why}")
-        bench = Bench(children, folder, rounds=_ROUNDS, quick=quick)
+        bench = Bench(children, folder, rounds=QUICK_ROUNDS if quick else _ROUNDS, quick=quick)
         yield from _limits(bench)
         yield from _appends(bench)
         yield from _small(bench)
@@ -103,7 +103,7 @@ def _append(bench: Bench, appenders: int, chats: int, *, durable: bool = True) -
             "chats": chats,
             "durable": durable,
             "seconds": seconds,
-            "calm": 2 if bench.quick else 5,
+            "calm": 1 if bench.quick else 5,
             "turns": appenders + int(PEERS[label].pace * seconds),
         }
 

@@ -4,6 +4,7 @@ A peer is judged at 100,000 messages, or at the longest chat that can be built f
 is built, the jobs are done in interleaved rounds, and the stores are removed. What changes a store is done on a copy or at the end.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -352,6 +353,7 @@ def _copied(place: Path) -> Path:
     copy = place.with_name(f"{place.name}-copy")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(place, copy)
+    os.sync()  # or whoever syncs a file pays for the copy
     return copy
 
 

@@ -4,9 +4,11 @@ What is judged all the time is in ``tests/faults/soak.py``. In the end, those th
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from benchmarks.faults import SEED, Part, Shares, told_as_rows
+from benchmarks.faults import SEED, Part, share, told_as_rows
+from benchmarks.machine import Crew
 from benchmarks.measure import Row, progress
 
 _HOUR = 3600
@@ -16,11 +18,8 @@ def rows(folder: Path, *, quick: bool, seconds: float = 0, seed: int = SEED) -> 
     lasting = int(seconds) or (60 if quick else _HOUR)
     part = Part("soak", "soak", 60, _HOUR, 0, {"kills": 5_000, "rolls": 2_000, "entries": 100_000}, ("lost",))
     progress(f"{lasting} s")
-    shares = Shares()
-    try:
-        told = shares.start(part, lasting, seed, folder / "soak", folder).result()
-    finally:
-        shares.stop()
+    with Crew() as crew:
+        told = crew.start(partial(share, part, lasting, seed, folder / "soak", folder)).result()
     told.counted |= {"seconds": lasting, **_grown(told.counted)}
     yield from told_as_rows(part, told, quick=lasting < _HOUR, seed=seed)
 

@@ -1,14 +1,11 @@
-"""``python -m benchmarks.summary``: the short table of the README, out of ``results/side_by_side.json``.
-
-A test compares it with what the README shows, so that no figure is typed by hand, and none of a missed target is left out.
-"""
+"""The short table of the README, out of ``results/side_by_side.json``; see ``pages``."""
 
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from benchmarks.machine import HERE
-from benchmarks.measure import Row, number
+from benchmarks.measure import Row, number, ratio
 from benchmarks.peers import DECODE, FULL, HOP, NORMAL, PEERS
 
 _JOBS = (
@@ -49,7 +46,7 @@ class Report(msgspec.Struct):
         return f"{self.machine}, {self.disk}, {self.system}, {self.python}"
 
 
-def report(suite: str = "side_by_side") -> Report:
+def report(suite: str) -> Report:
     return msgspec.json.decode((HERE / "results" / f"{suite}.json").read_bytes(), type=Report)
 
 
@@ -102,9 +99,5 @@ def _figure(row: Row, *, named: bool) -> str:
         text = f"{number(row.value or 0)}{target}" if row.target else ""
     else:
         times = "" if row.unit in _LESS else " x"
-        text = f"{row.ratio:.2g}{times}{target}" + (f", {row.against}" if named else "")
+        text = f"{ratio(row.ratio)}{times}{target}" + (f", {row.against}" if named else "")
     return f"**{text}**" if row.met is False else text
-
-
-if __name__ == "__main__":
-    print(summary(report()))

@@ -1,11 +1,11 @@
-"""What is said of the fault campaign is what it found; and how its shares are added up and told."""
+"""How the shares of the fault campaign are run, added up and told."""
 
 from pathlib import Path
 
 import pytest
 
 from benchmarks import faults, properties
-from benchmarks.fault_figures import between, page, pages, searched, sentence
+from benchmarks.fault_figures import page, searched, sentence
 from benchmarks.faults import PARTS, Part, Told, rows, told_as_rows
 from benchmarks.measure import Row, absent, at_most, limited
 from benchmarks.properties import MACHINES
@@ -20,11 +20,6 @@ def report(*found: Row) -> Report:
 
 def told(part: Part, figures: Told) -> list[Row]:
     return [*told_as_rows(part, figures, quick=False)]
-
-
-def test_the_pages_and_the_readme_show_what_was_found() -> None:
-    for path, text in pages().items():
-        assert path.read_text() == text, f"{path.name}: python -m benchmarks.fault_figures"
 
 
 def test_each_part_has_its_line() -> None:
@@ -65,13 +60,6 @@ def test_each_machine_has_its_line_and_a_violation_is_bold() -> None:
         assert f"| {name} | 1,234 | 1,234 | 1,234 | **1,234** |" in shown
     assert shown.endswith(f"| {properties.KILLS} | could not be run: no such file |  |  |  |")
     assert searched(None) == "Not measured yet."
-
-
-def test_what_is_between_the_marks_is_replaced_and_nothing_else() -> None:
-    text = "a\n<!-- x: how -->\nold\n\nold\n<!-- /x -->\nb"
-    assert between(text, "x", "new") == "a\n<!-- x: how -->\nnew\n<!-- /x -->\nb"
-    with pytest.raises(ValueError, match="0 places"):
-        between(text, "y", "new")
 
 
 @pytest.fixture
