@@ -12,8 +12,10 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from eventlog import Entry, Event, Redacted, check
+from eventlog.disk import read_file
 from eventlog.end import POISON_FILE
 from eventlog.layout import CHATS, NOTE, TRASH, chat_path, read_key
+from eventlog.line import ENTRY, decode, verifies
 from eventlog.names import chat_key, is_hashed
 from eventlog.scan import entries, open_folder
 from faults.simulated_disk import SimulatedDisk
@@ -76,8 +78,9 @@ class World:
         there = expected.entries[first - 1 : first]
         if lossy and first > expected.durable and there and there[0].link != answer[0].link:
             del expected.entries[first - 1 :]  # the medium never had it
-        if first == len(expected.entries) + len(expected.late) + 1:
-            expected.entries += expected.late  # whoever appended next found it whole
+        found = first - 1 - len(expected.entries)
+        if 0 < found <= len(expected.late):  # so much of it was whole when somebody appended next
+            expected.entries += expected.late[:found]
         if first == len(expected.entries) + 1:
             expected.entries += asked
             expected.late = []
@@ -118,6 +121,8 @@ class World:
             new = chat not in self.chats
             assert not new or (under_way.chat == chat and under_way.added), f"{chat} is back"
             self._judge(chat, log, under_way, lossy=lossy)
+            if self.erasing:
+                self._expect_word(disk, chat)
         if not any(name.startswith(NOTE) for name in _names(disk, ROOT)):
             self._judge_erasures()
 
@@ -158,6 +163,12 @@ class World:
             _same(known, entry, erasing=bool(self.erasing))
         late = added if len(log) == len(expected.entries) else []
         self.chats[chat] = Expected(allowed[: len(log)], min(expected.durable, len(log)), late)
+
+    def _expect_word(self, disk: SimulatedDisk, chat: str) -> None:
+        """That something was erased is an entry, too: cut short, it may lack its newline, and is seen when somebody appends next."""
+        word = _unended(disk, chat_path(ROOT, chat))
+        if word is not None and isinstance(word.event, Redacted) and not self.chats[chat].late:
+            self.chats[chat].late = [Known(word.event)]
 
     def _instead_of_late(self, new: list[Entry], added: list[Known]) -> bool:
         """Did what was late come to nothing, so that something else stands in its place?"""
@@ -253,6 +264,13 @@ def folders_of(disk: SimulatedDisk) -> Iterator[tuple[str, Path]]:
 
 def read(disk: SimulatedDisk, path: Path) -> list[Entry]:
     return [entry for some in entries(open_folder(path, disk)) for entry in some]
+
+
+def _unended(disk: SimulatedDisk, path: Path) -> Entry | None:
+    """The entry at the end of the log that lacks nothing but its newline."""
+    last = max(name for name in disk.names(path) if name.endswith(".jsonl"))
+    line = read_file(disk, path / last).rpartition(b"\n")[2]
+    return decode(line) if line.startswith(ENTRY) and verifies(line) else None
 
 
 def _shape(folder: SimulatedFolder) -> Shape:
