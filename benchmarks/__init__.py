@@ -17,5 +17,6 @@ Run from the root of the repository. A table goes to the terminal, the same rows
 removed at the end, also after Ctrl-C.
 
 Where to look: ``conversation`` what is said, ``peers`` who keeps it and how each is used, ``child`` what they are asked to do, ``sampling`` and
-``measure`` how a figure is taken and told, ``side_by_side`` and ``side_by_side_sizes`` which figures, ``picture`` the curves.
+``measure`` how a figure is taken and told, ``side_by_side`` and ``side_by_side_sizes`` which figures, ``picture`` the curves, ``pages`` how
+they get into the documents.
 """
