@@ -119,8 +119,8 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
         await _gone(group, MOMENT)
     finally:
         _signal(group, signal.SIGKILL)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), MOMENT)
+        with suppress(TimeoutError):  # cancelled, too: or the loop may be closed before it hears of the end
+            await asyncio.wait_for(process.wait(), MOMENT)
     await _gone(group, MOMENT / 4)
     _bury(group)
 
