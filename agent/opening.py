@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from eventlog import ChatfoldError, Entry, Head, Log, NoSuchPoint
+from eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
 from projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start, window
 from projections.snapshots import dump, load
 from projections.spans import Spans, minus
@@ -53,7 +53,12 @@ async def open_view(
             with suppress(OutOfOrder):
                 if base is not None:
                     return await _forward(_Way(log, chat, base, len(data)), last, head)
-    return await _forward(_Way(log, chat, start(projections)), last, head)
+    try:
+        return await _forward(_Way(log, chat, start(projections)), last, head)
+    except (
+        OutOfOrder
+    ):  # from its start on, nothing is, unless another chat took the place of the one we had the head of
+        raise ChatDeleted("the chat was deleted", chat=chat, seq=last) from None
 
 
 class _Way:

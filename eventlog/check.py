@@ -17,7 +17,7 @@ import msgspec
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.disk import Disk, publish, read_at, read_file
 from eventlog.end import POISON_FILE
-from eventlog.errors import ChatfoldError, CorruptLog, NewerFormat
+from eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NewerFormat
 from eventlog.events import Head
 from eventlog.folder import Folder
 from eventlog.layout import ALONE_FILE, ASIDE, LOCK_FILE, set_aside
@@ -64,6 +64,15 @@ class Report(msgspec.Struct):
 def check(path: Path | str, *, full: bool = True, disk: Disk | None = None) -> Report:
     """``full``: every line, seal and blob. Otherwise only names, headers, and the end of the log."""
     folder = open_folder(path, disk)
+    before = folder.identity()
+    with folder.unless_deleted():
+        report = _report(folder, full=full)
+    if not report.ok and folder.identity() != before:
+        raise ChatDeleted("the chat was deleted", chat=folder.chat, path=folder.path)
+    return report
+
+
+def _report(folder: Folder, *, full: bool) -> Report:
     firsts = folder.segments()
     report = Report(folder.path, segments=len(firsts))
     _check_names(folder, report)
@@ -135,10 +144,9 @@ def _check_segment(
         report.problems.append(
             Problem("torn" if torn else "damaged", flaw.message, path, flaw.offset, flaw.seq)
         )
-    following = folder.segments()
-    index = following.index(first) + 1
-    if not found.flaws and index < len(following) and following[index] != found.last + 1:
-        note = f"the log goes on at seq {following[index]}: a segment is missing, or this one was cut"
+    following = [other for other in folder.segments() if other > first]
+    if not found.flaws and following and following[0] != found.last + 1:
+        note = f"the log goes on at seq {following[0]}: a segment is missing, or this one was cut"
         report.problems.append(Problem("damaged", note, path, None, found.last + 1))
     return link_of(found.lines[found.last][-1]) if found.last in found.lines else None
 

@@ -32,11 +32,11 @@ from eventlog.forking import fork_chat
 from eventlog.grepping import grep
 from eventlog.lanes import OPEN_CHATS, Lanes
 from eventlog.layout import CHATS, LISTING, chat_keys, chat_path, make_root, move_out, stamp, sweep
-from eventlog.line import Draft, decode, decode_all, link_of
+from eventlog.line import Draft, decode, decode_all
 from eventlog.lock import alone, locked
 from eventlog.numbering import Append
 from eventlog.offsets import CACHE
-from eventlog.redaction import finish_redactions, redact_chats
+from eventlog.redaction import finish_redactions, redact_chats, unless_gone
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
 from eventlog.segment import SEGMENT_BYTES, Place
@@ -256,10 +256,9 @@ class FileStorage:
             def read(seq: int) -> Entry | None:
                 return decode(folder.whole(folder.line(seq))) if folder.link(seq) else None
 
-            try:
+            with suppress(NoSuchChat, ChatDeleted), folder.unless_deleted():
                 return search(index, folder.link, pages, read, query, limit, without)
-            except NoSuchChat:
-                return []
+            return []
 
     async def grep(self, chat: str, text: str) -> list[int]:
         self._check_process()
@@ -329,16 +328,12 @@ class FileStorage:
         self._check_process()
         packing = Packing(folder.blob)
         pages = folder.pages(size=BIG_PAGE)
-        data = packing.begin() + await asyncio.to_thread(_next_packed, folder, packing, pages)
-        while data:
-            yield data
-            try:
+        with folder.unless_deleted():
+            data = packing.begin() + await asyncio.to_thread(_next_packed, folder, packing, pages)
+            while data:
+                yield data
                 data = await asyncio.to_thread(_next_packed, folder, packing, pages)
-            except (ChatfoldError, FileNotFoundError):
-                if exists(self._disk, folder.path):
-                    raise
-                raise ChatDeleted("the chat was deleted", chat=chat, path=folder.path) from None
-        yield packing.end()
+            yield packing.end()
 
     async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         path = self._writable(chat).path
@@ -358,14 +353,15 @@ class FileStorage:
 
     def _redact(self, chat: str, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         mine = self._writable(chat)
-        origin = link_of(mine.line(1)) if mine.tail().at.seq else b""
-        family = {chat: mine}
-        for key in keys:
-            folder = self._writable(key)
-            with suppress(NoSuchChat, FileNotFoundError):  # deleted meanwhile
-                if key != chat and folder.tail().at.seq and link_of(folder.line(1)) == origin:
-                    family[key] = folder
-        return redact_chats(self._root, chat, seqs, family, looked_at=keys)
+        with mine.unless_deleted():
+            origin = mine.link(1)
+            family = {chat: mine}
+            for key in keys:
+                folder = self._writable(key)
+                with unless_gone(folder):
+                    if key != chat and origin and folder.link(1) == origin:
+                        family[key] = folder
+            return redact_chats(self._root, chat, seqs, family, looked_at=keys)
 
     async def delete(self, chat: str) -> None:
         folder = self._writable(chat)

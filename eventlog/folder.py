@@ -89,11 +89,11 @@ class Folder:
 
     @contextmanager
     def unless_deleted(self) -> Iterator[None]:
-        """What looks damaged because the chat was deleted meanwhile, or another took its place, is ChatDeleted."""
+        """What looks damaged or missing because the chat was deleted meanwhile, or another took its place, is ChatDeleted."""
         before = self.identity()
         try:
             yield
-        except CorruptLog:
+        except (CorruptLog, FileNotFoundError):
             if self.identity() == before:
                 raise
             self.forget()
@@ -277,8 +277,9 @@ class Folder:
                 if place.at.seq < place.first:  # a segment starts
                     sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
                 page = self._page(place, size, sealed)
-                if page is None:
-                    break  # the segment was swapped under us: look for the place again
+                if page is None:  # the segment was swapped under us: look for the place again
+                    self._check_past(place.at)
+                    break
                 size = BIG_PAGE
                 lines = page.stretch or page.lines[max(0, first - place.at.seq - 1) : last - place.at.seq]
                 first = max(first, page.at.seq + 1)
@@ -287,6 +288,11 @@ class Folder:
                 place = Place(place.first, page.at, place.inode)
                 if page.stop is not Stop.MORE and page.at.seq < last:
                     place = self._next_segment(place, page.stop)
+
+    def _check_past(self, at: Position) -> None:
+        """Erasing keeps the links: what was shown so far is still the past of what is there now, or that is another chat."""
+        if at.seq and at.link and self.link(at.seq) != at.link.decode():
+            raise self._corrupt(self.segment_of(at.seq), at, "another chat was put in this one's place")
 
     def _sealed(self, place: Place, last: int) -> Sealed | None:
         """The segment that starts here, if it is verified at once."""
@@ -333,41 +339,43 @@ class Folder:
 
     def stretches_back(self, last: int | None = None, most: int = _FINAL) -> Iterator[Stretch]:
         """The same, or the last ``most`` of them, not cut up."""
-        tail = self.tail()
-        last = tail.at.seq if last is None else min(last, tail.at.seq)
+        end = self.tail().at.seq
+        last = end if last is None else min(last, end)
         least = max(0, last - most)
-        link: bytes | None = None  # of the line before, as the segment after it says
-        for first in self._back_from(tail.first):
-            if first > last:
-                continue
+        link: bytes | None = None  # of the next one, as the line after it says
+        while last > least:
+            first = self.segment_of(last)
             with self.opened(first) as fd:
-                start = self.start(first, fd)
-                end = self._end_of(last, tail, fd)
-                for stretch, count in lines_back(self.disk, fd, start.offset, end, last - least):
-                    if not self._is_last(stretch, last, link):
-                        raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
-                    yield stretch
-                    last, link = last - count, None
-                if last >= max(first, least + 1):
-                    raise CorruptLog("the segment ends too early", seq=last)
-                link = start.link
-            if last <= least:
-                return
-        if last > 0:
-            self.segment_of(last)  # raises: it is in no segment
+                try:
+                    for stretch in self._segment_back(first, fd, last, least, link):
+                        yield stretch
+                        begin = stretch.first()
+                        last, link = seq_of(begin) - 1, prev_of(begin)
+                except CorruptLog:
+                    if self.disk.stat(self.segment(first)).st_ino == self.disk.fstat(fd).st_ino:
+                        raise
+                    self.tail()  # the segment was swapped under us: look for the place again
 
-    def _back_from(self, first: int) -> Iterator[int]:
-        """The segments from this one back; the others are listed only if they are asked for."""
-        yield first
-        yield from (other for other in reversed(self.segments()) if other < first)
+    def _segment_back(
+        self, first: int, fd: int, last: int, least: int, link: bytes | None
+    ) -> Iterator[Stretch]:
+        """Those of one segment, but none up to seq ``least``."""
+        start, end = self.start(first, fd).offset, self._end_of(last, fd)
+        for stretch, count in lines_back(self.disk, fd, start, end, last - least):
+            if not self._is_last(stretch, last, link):
+                raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
+            yield stretch
+            last, link = last - count, None
+        if last >= max(first, least + 1):
+            raise CorruptLog("the segment ends too early", seq=last)
 
-    def _end_of(self, last: int, tail: Place, fd: int) -> int:
+    def _end_of(self, last: int, fd: int) -> int:
         """The byte after line ``last``, or after the seal that follows it, of the segment it is in."""
-        if last == tail.at.seq >= tail.first:
+        tail = self._tail or self.tail()
+        status = self.disk.fstat(fd)
+        if last == tail.at.seq >= tail.first and tail.inode == status.st_ino:
             return tail.at.offset
-        if self._exists(last + 1):
-            return self.disk.fstat(fd).st_size
-        return self.find(last + 1)[1]
+        return status.st_size if self._exists(last + 1) else self.find(last + 1)[1]
 
     def _is_last(self, lines: Stretch, last: int, link: bytes | None) -> bool:
         """Do these verified lines end with seq ``last``?"""

@@ -124,9 +124,8 @@ class Log:
         """Erases payloads for good, here and wherever the same entries or texts are kept; says where that was."""
         erased = await self.storage.redact(chat, seqs)
         for key, where in erased.items():
-            head = await self.head(key)
             with suppress(ChatDeleted):  # meanwhile: then there is nothing to say it in
-                if head.seq:
+                if (head := await self.head(key)).seq:
                     await self.append(key, Redacted(tuple(where), reason), known=head)
         return erased
 

@@ -19,7 +19,7 @@ the other files, makes all processes start over; what one of them still writes f
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from heapq import heapify, heappop
 from pathlib import Path
@@ -63,8 +63,11 @@ class SearchIndex:
         self._refresh()
         return Head(self._tail.last, self._tail.link)
 
-    def add(self, entries: Iterable[Entry]) -> None:
-        """Entries after ``head``, in order. Those that are there already are skipped; a gap ends it."""
+    def add(self, entries: Sequence[Entry]) -> bool:
+        """Entries after ``head``, in order. Those that are there already are skipped; a gap ends it.
+
+        False if they are not all in it: somebody made us start over.
+        """
         self._refresh()
         self._ensure_epoch()
         for entry in entries:
@@ -76,6 +79,7 @@ class SearchIndex:
                     self._finish_block()
         if len(self._tail) >= max(_WORTH, 8 * self._kept) and self._keeps():
             self._keep(self._tail.frozen())
+        return not entries or self._tail.last >= entries[-1].seq
 
     def find(
         self, query: str, read: Callable[[int], Entry | None], *, limit: int = 20, without: Spans = ()

@@ -16,10 +16,16 @@ def search(
     without: Sequence[tuple[int, int]],
 ) -> list[Hit]:
     """``link``, ``pages`` from a seq on and ``read`` are the log's. One thread at a time for an index."""
+    while not _caught_up(index, link, pages):
+        pass  # somebody erased something meanwhile, and with it what the index knew
+    return index.find(query, read, limit=limit, without=tuple(without))
+
+
+def _caught_up(
+    index: SearchIndex, link: Callable[[int], str | None], pages: Callable[[int], Iterable[list[Entry]]]
+) -> bool:
     head = index.head
     if head != Head() and link(head.seq) != head.sum:
         index.clear()  # of another history
         head = Head()
-    for page in pages(head.seq + 1):
-        index.add(page)
-    return index.find(query, read, limit=limit, without=tuple(without))
+    return all(index.add(page) for page in pages(head.seq + 1))

@@ -26,6 +26,9 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
     def lines(self) -> list[bytes]:
         return self.data[self.start : self.end - 1].split(b"\n")
 
+    def first(self) -> bytes:
+        return self.data[self.start : self.data.index(b"\n", self.start)]
+
     def last(self) -> bytes:
         begin = self.data.rfind(b"\n", self.start, self.end - 1) + 1 or self.start
         return self.data[begin : self.end - 1]

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -58,7 +58,7 @@ def reader(log: list[Entry]) -> Callable[[int], Entry | None]:
     return lambda seq: log[seq - 1] if seq <= len(log) else None
 
 
-def index_of(log: Iterable[Entry], path: Path | None = None) -> SearchIndex:
+def index_of(log: Sequence[Entry], path: Path | None = None) -> SearchIndex:
     index = SearchIndex(path)
     index.add(log)
     return index

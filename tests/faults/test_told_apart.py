@@ -4,12 +4,11 @@ that was deleted while it was read, a fork made while its parent was being erase
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from eventlog import ChatDeleted, CorruptLog, Disk, FileStorage, Log, Noted, check, scan
+from eventlog import CorruptLog, Disk, FileStorage, Log, Noted, check, scan
 from eventlog.layout import sweep
 from faults.broken import ENTRIES, make_healthy, rewrite, segments
 from faults.talk import entries_of, is_clean, short
@@ -141,59 +140,7 @@ async def test_a_seal_is_right_though_the_segment_has_the_number_of_one_that_is_
     assert is_clean(folder)
 
 
-# --- deleted meanwhile --------------------------------------------------------------------------------------
-
-
-class InterruptedDisk(Disk):
-    """Does something else, once, when the ``nth`` file is opened for reading."""
-
-    def __init__(self, nth: int, meanwhile: Callable[[], None]) -> None:
-        self._left = nth
-        self._meanwhile = meanwhile
-
-    def open_read(self, path: Path) -> int:
-        self._left -= 1
-        if not self._left:
-            self._meanwhile()
-        return super().open_read(path)
-
-
-@pytest.fixture
-def shorter(foreign: Path) -> Path:
-    """What takes a chat's place: another one that ends earlier."""
-    shutil.rmtree(foreign / "cache")
-    for path in (*segments(foreign)[2:], foreign / "head"):
-        path.unlink()
-    return foreign
-
-
-@pytest.mark.parametrize("anew", [False, True], ids=["gone", "anew"])
-async def test_a_chat_deleted_while_it_is_read_is_never_called_damaged(
-    fast_folder: Path, healthy: Path, shorter: Path, *, anew: bool
-) -> None:
-    """At every opening of a file. ``anew``: another chat of the same key is there at once."""
-    outcomes: set[str] = set()
-    for nth in range(1, 60):
-        root = fast_folder / str(nth)
-        folder = root / "chats" / "chat"
-        shutil.copytree(healthy, folder)
-
-        def replace(folder: Path = folder) -> None:
-            shutil.rmtree(folder)
-            if anew:
-                shutil.copytree(shorter, folder)
-
-        async with Log(FileStorage(root, read_only=True, disk=InterruptedDisk(nth, replace))) as log:
-            try:
-                found = [entry.seq async for entry in log.read("chat")]
-                back = [entry.seq async for entry in log.read_back("chat")]
-                await log.head("chat")
-                outcomes.add(f"{len(found)} {len(back)}")
-            except ChatDeleted:
-                outcomes.add("deleted")
-        shutil.rmtree(root)
-    assert "deleted" in outcomes
-    assert f"{ENTRIES} {ENTRIES}" in outcomes
+# --- swept meanwhile --------------------------------------------------------------------------------------
 
 
 class SweepingDisk(Disk):
@@ -218,40 +165,6 @@ async def test_deleting_goes_well_though_somebody_else_sweeps_at_the_same_time(h
         assert [key async for key in log.chats()] == []
     assert disk.sweeps == 1
     assert not os.listdir(root / "trash")  # noqa: PTH208 (no generator that waits)
-
-
-class DeletedAtDisk(Disk):
-    """A fork is deleted when one of its files is opened for the ``nth`` time, or later, if its lock is free then."""
-
-    def __init__(self, fork: Path, nth: int) -> None:
-        self._fork = fork
-        self._left = nth
-
-    def open_read(self, path: Path) -> int:
-        if self._fork in path.parents and self._fork.exists():
-            self._left -= 1
-            with (self._fork / "lock").open() as lock:
-                if self._left <= 0 and self.try_lock(lock.fileno()):
-                    shutil.rmtree(self._fork)
-        return super().open_read(path)
-
-
-async def test_an_erasure_goes_well_though_a_fork_is_deleted_meanwhile(fast_folder: Path) -> None:
-    """At every opening of one of its files."""
-    for nth in range(1, 60):
-        root = fast_folder / str(nth)
-        fork = root / "chats" / "fork"
-        async with Log(FileStorage(root)) as log:
-            await log.append("chat", *short("a", 3))
-            await log.fork("chat", "fork")
-        async with Log(FileStorage(root, disk=DeletedAtDisk(fork, nth))) as log:
-            erased = await log.redact("chat", 2)
-        assert erased["chat"] == [2]
-        assert list(scan(root / "chats" / "chat"))[1].was
-        if fork.exists():
-            assert list(scan(fork))[1].was
-            return
-    raise AssertionError("it was always deleted")
 
 
 # --- forked meanwhile ---------------------------------------------------------------------------------------
