@@ -150,7 +150,8 @@ class End:
     def _open_segment(self, tail: Place) -> None:
         if "segment" in self._fds:
             self._disk.close(self._fds.pop("segment"))
-        self._sealer = Sealer(self._disk)  # what it summed up may be gone, and its inode be this file's now
+        # Another one: what the old one summed up may be gone, and its inode be this file's now.
+        self._sealer = Sealer(self._disk, tail.at.offset)
         self._fds["segment"] = self._disk.open_append(self.folder.segment(tail.first))
 
     # --- writing to it -----------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ class End:
     def ready_seal(self) -> Callable[[], None] | None:
         """What to do on another thread, so that the segment's seal is nearly ready when it is full."""
         tail = self.tail
-        if tail is None or not self._sealer.is_behind(tail):
+        if tail is None or not self._sealer.is_due(tail):
             return None
         return partial(self._sealer.try_to_advance, self.folder.segment(tail.first), tail)
 

@@ -2,6 +2,9 @@
 
 Summing and syncing 8 MiB would make one append in thousands a slow one. So both are done in steps, on another
 thread, while the segment fills; what is left to do when it is full is less than a step.
+
+Not by a process that writes a turn and ends, as many do: of a segment that others began, the sums are begun by whoever has
+written a step of it.
 """
 
 import errno
@@ -19,8 +22,11 @@ STEP = 1 << 20
 
 
 class Sealer:
-    def __init__(self, disk: Disk) -> None:
+    """``found``: where the segment ended when its writer came to it."""
+
+    def __init__(self, disk: Disk, found: int = 0) -> None:
         self._disk = disk
+        self._found = found
         self._one_at_a_time = threading.Lock()
         self._inode = -1
         self._tally = Tally()
@@ -37,6 +43,10 @@ class Sealer:
 
     def is_behind(self, tail: Place) -> bool:
         return tail.at.offset - (self._tally.bytes if self._inode == tail.inode else 0) >= STEP
+
+    def is_due(self, tail: Place) -> bool:
+        """Is it time to ``try_to_advance``?"""
+        return self.is_behind(tail) and tail.at.offset - self._found >= STEP
 
     def advance(self, path: Path, tail: Place, *, sync: bool = True) -> None:
         """Sums up the segment to ``tail`` and asks for it to be written out."""
