@@ -89,7 +89,9 @@ def _report(folder: Folder, *, full: bool) -> Report:
     else:
         end = report.entries = tail.at.seq
         size = folder.disk.stat(folder.segment(tail.first)).st_size
-        if size > tail.at.offset and not tail.sealed:
+        if (
+            size > tail.at.offset and not tail.sealed and folder.tail() == tail
+        ):  # else somebody has just appended
             note = f"{size - tail.at.offset} bytes of an append that did not finish"
             report.problems.append(Problem("torn", note, folder.segment(tail.first), tail.at.offset, end + 1))
     if firsts[0] != 1:
@@ -122,6 +124,9 @@ def _check_segment(
 ) -> bytes | None:
     """The link after it, if every line was looked at. ``tail``: of the log, if it is known."""
     path = folder.segment(first)
+    following = [
+        other for other in folder.segments() if other > first
+    ]  # before it is read: who follows says it is full
     try:
         if not full:
             with folder.opened(first) as fd:
@@ -144,7 +149,6 @@ def _check_segment(
         report.problems.append(
             Problem("torn" if torn else "damaged", flaw.message, path, flaw.offset, flaw.seq)
         )
-    following = [other for other in folder.segments() if other > first]
     if not found.flaws and following and following[0] != found.last + 1:
         note = f"the log goes on at seq {following[0]}: a segment is missing, or this one was cut"
         report.problems.append(Problem("damaged", note, path, None, found.last + 1))
