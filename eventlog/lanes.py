@@ -7,7 +7,7 @@ costs the disk is shared by those that come together, and what it costs Python i
 
 import asyncio
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal
@@ -87,7 +87,7 @@ class Lanes:
     def __init__(self, open_writer: Callable[[str], Writer], wake: Callable[[str, Place], None]) -> None:
         self._open_writer = open_writer
         self._wake = wake
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: OrderedDict[str, Lane] = OrderedDict()
         self._workers = Workers(_THREADS, "chatfold")
         self._syncs = Shares(self._workers, _SYNCING, self._sync)
         self._closed = threading.Event()
@@ -179,10 +179,11 @@ class Lanes:
     # --- lanes -----------------------------------------------------------------------------------------
 
     def _lane(self, chat: str) -> Lane:
-        lane = self._lanes.pop(chat, None)
+        lane = self._lanes.get(chat)
         if lane is None:
-            lane = Lane(self._open_writer(chat))
-        self._lanes[chat] = lane  # the most recently used is last
+            lane = self._lanes[chat] = Lane(self._open_writer(chat))
+        # The most recently used is last. Not taken out for that: whoever looks after them meanwhile would pass over it.
+        self._lanes.move_to_end(chat)
         self._make_room()
         return lane
 

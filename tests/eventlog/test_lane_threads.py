@@ -1,7 +1,9 @@
 """At most one thread is in a chat's writer, and all of them end, whoever comes between any two steps of another."""
 
+import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -64,3 +66,26 @@ def test_the_keeper_ends_although_it_is_told_so_at_the_last_moment() -> None:
     assert lanes._keeper is not None
     lanes._keeper.join(10)
     assert not lanes._keeper.is_alive()
+
+
+def test_a_lane_is_never_missing_while_it_is_used_again() -> None:
+    """Or whoever looks after the lanes at that very moment passes over what is to be synced."""
+    writer: Any = Tidy()
+    lanes = Lanes(lambda _: writer, lambda *_: None)
+    lane = lanes._lane("chat")
+    lanes._lane("another")
+    missing: list[int] = []
+
+    def look(frame: FrameType, _event: str, _arg: object) -> Any:
+        if lane not in lanes._lanes.values():
+            missing.append(frame.f_lineno)
+        return look
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        assert lanes._lane("chat") is lane
+    finally:
+        sys.settrace(before)
+    assert not missing
+    assert list(lanes._lanes) == ["another", "chat"]
