@@ -54,7 +54,7 @@ def _in_one_store(disk: Mounted, name: str, durability: Durability, cuts: int, f
     root = disk.path / name
     try:
         for number in range(cuts):
-            late = Moment("begin", 1, chance.uniform(0, 4 * WINDOW_S))
+            late = Moment("begin", 1, chance.uniform(0, 8 * WINDOW_S))
             life = born(root, f"{name}.{number}", account, Plan(durability=durability))
             life.ear.listen(*(late if durability == "normal" else some_moment(chance)))
             assert not account.failed, account.failed
