@@ -89,9 +89,8 @@ def _report(folder: Folder, *, full: bool) -> Report:
     else:
         end = report.entries = tail.at.seq
         size = folder.disk.stat(folder.segment(tail.first)).st_size
-        if (
-            size > tail.at.offset and not tail.sealed and folder.tail() == tail
-        ):  # else somebody has just appended
+        is_torn = size > tail.at.offset and not tail.sealed
+        if is_torn and folder.tail() == tail:  # else somebody has just appended
             note = f"{size - tail.at.offset} bytes of an append that did not finish"
             report.problems.append(Problem("torn", note, folder.segment(tail.first), tail.at.offset, end + 1))
     if firsts[0] != 1:

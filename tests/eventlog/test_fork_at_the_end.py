@@ -4,6 +4,7 @@ import errno
 from pathlib import Path
 
 import pytest
+from faults.faulty_disk import ReadDisk
 
 from eventlog import Disk, FileStorage, Log, Noted, check, scan
 
@@ -99,20 +100,11 @@ async def test_an_entry_of_a_shared_segment_is_erased_in_both(tmp_path: Path) ->
         assert LINE not in said(tmp_path, chat)[6]
 
 
-class Counting(Disk):
-    read = 0
-
-    def pread(self, fd: int, size: int, offset: int) -> bytes:
-        data = super().pread(fd, size, offset)
-        self.read += len(data)
-        return data
-
-
 async def test_a_chat_that_ends_in_a_full_segment_is_opened_without_reading_it(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await say(log, "chat", 250)
         await log.fork("chat", "fork")
-    disk = Counting()
+    disk = ReadDisk()
     async with opened(tmp_path, disk) as log:
         assert (await log.head("chat")).seq == 250
     assert disk.read < 20_000

@@ -2,19 +2,10 @@
 
 from pathlib import Path
 
-from eventlog import Disk, FileStorage, Log, Noted, check
+from faults.faulty_disk import ReadDisk
+
+from eventlog import FileStorage, Log, Noted, check
 from eventlog.sealing import STEP
-
-
-class Counting(Disk):
-    """How many bytes were read."""
-
-    read = 0
-
-    def pread(self, fd: int, size: int, offset: int) -> bytes:
-        data = super().pread(fd, size, offset)
-        self.read += len(data)
-        return data
 
 
 def steps(number: int) -> list[Noted]:
@@ -24,7 +15,7 @@ def steps(number: int) -> list[Noted]:
 
 async def read_by_one_more(root: Path, *events: Noted) -> int:
     """How much a process reads that comes, appends and goes."""
-    disk = Counting()
+    disk = ReadDisk()
     async with Log(FileStorage(root, disk=disk)) as log:
         for event in events:
             await log.append("chat", event)

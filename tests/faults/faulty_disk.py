@@ -1,4 +1,4 @@
-"""Disks that break: a real disk underneath, and one thing that goes wrong at a chosen call."""
+"""Disks that break: a real disk underneath, and one thing that goes wrong at a chosen call; and one that only counts."""
 
 import errno
 import os
@@ -16,6 +16,17 @@ NAMING = ("rename", "link", "unlink", "make_folder", "remove_folder")
 CHANGING = (*OPENING, *WRITING, *SYNCING, *NAMING)
 READING = ("open_read", "pread", "stat", "fstat", "names", "lock")
 KINDS = (*CHANGING, *READING)
+
+
+class ReadDisk(Disk):
+    """How many bytes were read."""
+
+    read = 0
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        data = super().pread(fd, size, offset)
+        self.read += len(data)
+        return data
 
 
 class WatchedDisk(Disk):
