@@ -36,7 +36,7 @@ from eventlog.line import Draft, decode, decode_all
 from eventlog.lock import alone, locked
 from eventlog.numbering import Append
 from eventlog.offsets import CACHE
-from eventlog.redaction import finish_redactions, redact_chats, unless_gone
+from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
 from eventlog.segment import SEGMENT_BYTES, Place
@@ -256,7 +256,7 @@ class FileStorage:
             def read(seq: int) -> Entry | None:
                 return decode(folder.whole(folder.line(seq))) if folder.link(seq) else None
 
-            with suppress(NoSuchChat, ChatDeleted), folder.unless_deleted():
+            with folder.if_there():
                 return search(index, folder.link, pages, read, query, limit, without)
             return []
 
@@ -358,7 +358,7 @@ class FileStorage:
             family = {chat: mine}
             for key in keys:
                 folder = self._writable(key)
-                with unless_gone(folder):
+                with folder.if_there():
                     if key != chat and origin and folder.link(1) == origin:
                         family[key] = folder
             return redact_chats(self._root, chat, seqs, family, looked_at=keys)

@@ -99,6 +99,12 @@ class Folder:
             self.forget()
             raise ChatDeleted("the chat was deleted", chat=self.chat, path=self.path) from None
 
+    @contextmanager
+    def if_there(self) -> Iterator[None]:
+        """Left quietly if there is no such chat, or it is deleted meanwhile."""
+        with suppress(NoSuchChat, ChatDeleted), self.unless_deleted():
+            yield
+
     # --- segments ------------------------------------------------------------------------------------
 
     def segment(self, first: int) -> Path:

@@ -11,14 +11,13 @@ its type, its role and the like, not bytes, and not events of a type that this v
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from eventlog.blobs import BLOBS
 from eventlog.disk import read_at, read_file
-from eventlog.errors import ChatDeleted, CorruptLog, NoSuchChat
+from eventlog.errors import CorruptLog
 from eventlog.events import Event, Unknown, defaults_of
 from eventlog.folder import Folder
 from eventlog.line import ENTRY, ESCAPE, decode, seq_of, verifies
@@ -60,7 +59,7 @@ def checked(text: str) -> str:
 
 def grep(folder: Folder, text: str) -> list[int]:
     """The seqs, in order, of the entries of a chat on disk that hold the text. A chat that is not there has none."""
-    with suppress(NoSuchChat, ChatDeleted), folder.unless_deleted():
+    with folder.if_there():
         return _Search(folder, text).run()
     return []
 

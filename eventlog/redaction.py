@@ -9,8 +9,8 @@ away, and still hold its words in a torn tail, in what was set aside, in caches 
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import msgspec
 
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.disk import Disk, publish, read_file
-from eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
+from eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
 from eventlog.folder import Folder
 from eventlog.layout import (
     ASIDE,
@@ -47,13 +47,6 @@ class _Wanted(msgspec.Struct):
     entries: dict[Count, str]  # the link, by seq
 
 
-@contextmanager
-def unless_gone(folder: Folder) -> Iterator[None]:
-    """Of a chat that was deleted meanwhile there is nothing to erase."""
-    with suppress(NoSuchChat, ChatDeleted), folder.unless_deleted():
-        yield
-
-
 def redact_chats(
     root: Path, chat: str, seqs: Collection[int], family: dict[str, Folder], looked_at: Collection[str]
 ) -> dict[str, list[int]]:
@@ -71,7 +64,7 @@ def redact_chats(
     erased = erasure(chat, seqs, _views(chat, family))
     wanted: dict[str, _Wanted] = {}
     for key, folder in family.items():
-        with unless_gone(folder):
+        with folder.if_there():
             if key in erased:
                 folder.sync()  # after a power cut, what the note says must still be there
             wanted[escape_text(key)] = _Wanted(origin, _links(folder, erased.get(key, ())))
@@ -166,7 +159,7 @@ def _origin(disk: Disk, root: Path, key: str) -> str | None:
 def _ends(family: dict[str, Folder]) -> dict[str, int]:
     found: dict[str, int] = {}
     for key, folder in family.items():
-        with unless_gone(folder):
+        with folder.if_there():
             found[key] = folder.tail().at.seq
     return found
 
@@ -178,13 +171,13 @@ def _views(chat: str, family: dict[str, Folder]) -> dict[str, View]:
         if key == chat:
             views[key] = _view(folder)
         else:
-            with unless_gone(folder):
+            with folder.if_there():
                 views[key] = View(partial(_link, folder), _view(folder).pointing)
     return views
 
 
 def _link(folder: Folder, seq: int) -> str | None:
-    with unless_gone(folder):
+    with folder.if_there():
         return folder.link(seq)
     return None
 
