@@ -8,8 +8,8 @@ buffered file reports an error too late and writes the same bytes again when it 
 import fcntl
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a FIFO planted here must not hang us
@@ -136,13 +136,20 @@ def is_folder(disk: Disk, path: Path) -> bool:
     return True
 
 
-def read_file(disk: Disk, path: Path) -> bytes:
-    """A whole small file."""
+@contextmanager
+def opened(disk: Disk, path: Path) -> Iterator[int]:
+    """For reading."""
     fd = disk.open_read(path)
     try:
-        return read_at(disk, fd, 0, disk.fstat(fd).st_size)
+        yield fd
     finally:
         disk.close(fd)
+
+
+def read_file(disk: Disk, path: Path) -> bytes:
+    """A whole small file."""
+    with opened(disk, path) as fd:
+        return read_at(disk, fd, 0, disk.fstat(fd).st_size)
 
 
 def read_at(disk: Disk, fd: int, offset: int, size: int) -> bytes:

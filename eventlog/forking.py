@@ -12,14 +12,14 @@ from pathlib import Path
 
 from eventlog.blobs import BLOBS, blob_names
 from eventlog.clock import Clock
-from eventlog.disk import Disk, publish, read_at
+from eventlog.disk import Disk, publish, read_at, read_file
 from eventlog.errors import ChatExists, NoSuchPoint
 from eventlog.events import Entry, Head
 from eventlog.folder import BIG_PAGE, Folder
 from eventlog.layout import add_segment, chat_path, move_in, new_folder
 from eventlog.line import Draft, build, header, link_of
-from eventlog.lookups import LOOKUPS
 from eventlog.offsets import CACHE
+from eventlog.runs import LOOKUPS
 from eventlog.search import SEARCH, share_search
 from eventlog.segment import Place, segment_name
 from eventlog.snapshots import share_snapshots
@@ -75,11 +75,7 @@ def _share(disk: Disk, old: Path, new: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
-        fd = disk.open_read(old)  # a file system without hard links
-        try:
-            publish(disk, new, read_at(disk, fd, 0, disk.fstat(fd).st_size))
-        finally:
-            disk.close(fd)
+        publish(disk, new, read_file(disk, old))  # a file system without hard links
 
 
 def _bring_blobs(disk: Disk, old: Path, new: Path) -> None:

@@ -56,17 +56,14 @@ class FolderHistory:
         An id holds over all of it. A repeated text need not be recognised: when the caches were deleted, the
         history is read again bit by bit, about a segment with each append that has a long text.
         """
-        if any(request.id is not None for request in requests):
-            self._lookups.catch_up(head)
-        elif self._lookups.behind(head) and _has_texts(requests):
-            self._lookups.catch_up(head, at_most=_NEARBY)
-        self._tracking = self._lookups.behind(head) == 0
+        if not self.is_prepared(requests, head):
+            self._lookups.catch_up(head, at_most=None if _has_ids(requests) else _NEARBY)
+        self._tracking = self._lookups.knows(head, ids=False)
 
     def is_prepared(self, requests: list[Append], head: int) -> bool:
         """Would ``prepare`` have nothing to read?"""
-        if self._lookups.behind(head) == 0:
-            return True
-        return not (any(request.id is not None for request in requests) or _has_texts(requests))
+        ids = _has_ids(requests)
+        return self._lookups.knows(head, ids=ids) or not (ids or _has_texts(requests))
 
     def ends(self, head: Head) -> None:
         """A batch that was numbered, and will be written or ``rolled_back``."""
@@ -91,18 +88,22 @@ class FolderHistory:
 
     @property
     def is_untidy(self) -> bool:
-        return self._lookups.is_due()
+        return self._lookups.is_untidy()
 
     def tidy(self, *, closing: bool = False) -> None:
         """Keeps the lookups for the next time. Takes a while: not before an answer."""
         with suppress(ChatfoldError, OSError):  # of a chat that may have been deleted
-            self._lookups.cut(force=closing)
+            self._lookups.tidy(closing=closing)
 
     def _whole_lines(self, first: int) -> Iterator[tuple[int, bytes]]:
         for page in self._folder.pages(first):
             for line in page:
                 yield first, self._folder.whole(line)
                 first += 1
+
+
+def _has_ids(requests: list[Append]) -> bool:
+    return any(request.id is not None for request in requests)
 
 
 def _has_texts(requests: list[Append]) -> bool:

@@ -23,9 +23,9 @@ from eventlog.disk import Disk, exists, is_unpublished, publish, read_file, remo
 from eventlog.errors import InvalidKey
 from eventlog.events import Head
 from eventlog.line import UNREADABLE
-from eventlog.lookups import LOOKUPS
 from eventlog.names import KEY_FILE, chat_key, folder_name, is_hashed
 from eventlog.offsets import CACHE
+from eventlog.runs import LOOKUPS
 from eventlog.segment import Position, first_of, segment_name
 from eventlog.values import escape_text, unescape
 from eventlog.witness import HEAD_FILE, witness_bytes

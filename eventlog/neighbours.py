@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from eventlog.disk import Disk, read_at
+from eventlog.disk import Disk, opened, read_at
 from eventlog.errors import ChatfoldError, CorruptLog
 from eventlog.events import Head
 from eventlog.line import ENTRY, SEAL, link_of, prev_of, read_header, seq_of, verifies
@@ -32,11 +32,8 @@ def check_neighbours(disk: Disk, path_of: Callable[[int], Path], firsts: list[in
 def _end(disk: Disk, path: Path, first: int) -> Head | None:
     """Where a segment ends, as its last line says."""
     try:
-        fd = disk.open_read(path)
-        try:
+        with opened(disk, path) as fd:
             line = line_before(disk, fd, disk.fstat(fd).st_size)
-        finally:
-            disk.close(fd)
         if not verifies(line):
             return None
         if line.startswith(SEAL):
@@ -48,10 +45,7 @@ def _end(disk: Disk, path: Path, first: int) -> Head | None:
 
 def _start(disk: Disk, path: Path) -> Head | None:
     try:
-        fd = disk.open_read(path)
-        try:
+        with opened(disk, path) as fd:
             return read_header(read_at(disk, fd, 0, 512).partition(b"\n")[0])
-        finally:
-            disk.close(fd)
     except (OSError, ChatfoldError):
         return None

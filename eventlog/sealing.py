@@ -14,7 +14,7 @@ from pathlib import Path
 
 from xxhash import xxh3_128
 
-from eventlog.disk import Disk, read_at
+from eventlog.disk import Disk, opened, read_at
 from eventlog.seals import Tally
 from eventlog.segment import Place
 
@@ -50,23 +50,19 @@ class Sealer:
 
     def advance(self, path: Path, tail: Place, *, sync: bool = True) -> None:
         """Sums up the segment to ``tail`` and asks for it to be written out."""
-        with self._one_at_a_time:
-            fd = self._disk.open_read(path)
-            try:
-                if self._disk.fstat(fd).st_ino != tail.inode:
-                    return  # swapped meanwhile, by a redaction
-                if self._inode != tail.inode:
-                    self._inode, self._tally = tail.inode, Tally(verifying=self._end[0] != tail.inode)
-                while self._tally.bytes < tail.at.offset:
-                    done = self._tally.bytes
-                    data = read_at(self._disk, fd, done, min(STEP, tail.at.offset - done))
-                    if not data:
-                        raise OSError(errno.EIO, "the segment is shorter than it was", str(path))
-                    self._tally.add(data)
-                if sync:
-                    self._disk.sync(fd)
-            finally:
-                self._disk.close(fd)
+        with self._one_at_a_time, opened(self._disk, path) as fd:
+            if self._disk.fstat(fd).st_ino != tail.inode:
+                return  # swapped meanwhile, by a redaction
+            if self._inode != tail.inode:
+                self._inode, self._tally = tail.inode, Tally(verifying=self._end[0] != tail.inode)
+            while self._tally.bytes < tail.at.offset:
+                done = self._tally.bytes
+                data = read_at(self._disk, fd, done, min(STEP, tail.at.offset - done))
+                if not data:
+                    raise OSError(errno.EIO, "the segment is shorter than it was", str(path))
+                self._tally.add(data)
+            if sync:
+                self._disk.sync(fd)
 
     def try_to_advance(self, path: Path, tail: Place) -> None:
         """The same ahead of time: whoever seals is told what went wrong."""

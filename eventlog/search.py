@@ -26,7 +26,7 @@ from pathlib import Path
 
 import msgspec
 
-from eventlog.disk import Disk, publish, read_at, read_file
+from eventlog.disk import Disk, opened, publish, read_at, read_file
 from eventlog.events import Entry, Head
 from eventlog.search_blocks import Block, Spans, decode_block
 from eventlog.search_terms import Query, excerpt, normal, parse, text_of
@@ -216,11 +216,8 @@ class SearchIndex:
         if self._path is None:
             return ""
         try:
-            fd = self._disk.open_read(self._path)
-            try:
+            with opened(self._disk, self._path) as fd:
                 data = read_at(self._disk, fd, 0, 33)
-            finally:
-                self._disk.close(fd)
         except OSError:
             return ""
         return data.decode() if _EPOCH.fullmatch(data) else ""

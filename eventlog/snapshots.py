@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog.disk import Disk, publish, read_at, unpublished
+from eventlog.disk import Disk, opened, publish, read_at, unpublished
 from eventlog.events import Head
 from eventlog.line import Count, checked, seal_up
 from eventlog.offsets import CACHE, ensure_cache
@@ -125,8 +125,7 @@ def share_snapshots(disk: Disk, old: Path, new: Path, last: int, firsts: Collect
 def kept_file(disk: Disk, folder: Path, name: str, last: int | None = None) -> tuple[Head, bytes] | None:
     """None if it is missing, does not verify, or is of a seq after ``last``."""
     try:
-        fd = disk.open_read(folder / CACHE / name)
-        try:
+        with opened(disk, folder / CACHE / name) as fd:
             line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
             title = checked(line, _decode)
             if title is None or (last is not None and title.seq > last):
@@ -135,8 +134,6 @@ def kept_file(disk: Disk, folder: Path, name: str, last: int | None = None) -> t
                 return None
             # Read apart from its title, so that it is not copied again: it may be large.
             data = read_at(disk, fd, len(line) + 1, title.bytes)
-        finally:
-            disk.close(fd)
     except OSError:
         return None
     if title.snapshot != 1 or xxh3_128_hexdigest(data) != title.xxh3:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from faults.faulty_disk import ReadDisk
 from hypothesis import given
 from hypothesis import strategies as st
 from test_storage_agreement import abandon
@@ -15,6 +16,7 @@ from eventlog.folder import Folder
 from eventlog.line import build, decode, draft, seal_up, seq_of, verifies
 from eventlog.lookups import Lookups, fingerprints_of
 from eventlog.numbering import id_fingerprint, text_fingerprint
+from eventlog.runs import ORIGIN, Shelf, new_run, row_of, seqs_in
 
 # --- lookups ---------------------------------------------------------------------------------------------
 
@@ -42,27 +44,121 @@ class History:
 
 
 @given(
-    steps=st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["cut", "reopen", "lose", "damage", ""]))),
+    steps=st.lists(
+        st.tuples(st.integers(1, 40), st.sampled_from(["cut", "reopen", "crash", "lose", "damage", ""]))
+    ),
     spread=st.integers(1, 50),
 )
 def test_lookups_answer_like_a_dict(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]], spread: int
 ) -> None:
+    """What is asked for ids, whatever becomes of the files, and for texts, as long as they are well."""
     history = History(tmp_path_factory.mktemp("lookups"))
     lookups = history.open()
     for count, then in steps:
         history.names += [f"id {(len(history.names) + i) % spread}" for i in range(count)]
         lookups.catch_up(len(history.names))
         if then == "cut":
-            lookups.cut(force=True)
+            lookups.tidy(closing=True)
         elif then:
+            if then == "crash":  # others take the place of what it took away
+                lookups.tidy(closing=True)
+                history.names[-count:] = [f"id {i % spread} again" for i in range(count // 2)]
             _disturb(history.folder / "cache" / "lookups", then)
             lookups = history.open()
+            if then not in ("lose", "damage"):
+                lookups.catch_up(len(history.names), at_most=len(history.names))
+                assert_answers(lookups, history)
             lookups.catch_up(len(history.names))
-        for name in {*history.names[:3], *history.names[-3:], "never used"}:
-            found = lookups.find(id_fingerprint(name))
-            assert history.expected(name) <= set(found)  # others may be proposed, none may be missing
-            assert set(found) <= set(range(1, len(history.names) + 1))
+        assert_answers(lookups, history)
+
+
+def assert_answers(lookups: Lookups, history: History) -> None:
+    for name in {*history.names[:3], *history.names[-3:], "never used"}:
+        found = lookups.find(id_fingerprint(name))
+        assert history.expected(name) <= set(found)  # others may be proposed, none may be missing
+        assert set(found) <= set(range(1, len(history.names) + 1))
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 2000)), max_size=2000),
+    asked=st.integers(0, 3),
+    edge=st.sampled_from([0, (1 << 32) - 4]),
+)
+def test_a_file_answers_like_its_rows(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int]], asked: int, edge: int
+) -> None:
+    """Also if one fingerprint fills several blocks."""
+    shelf = Shelf(tmp_path_factory.mktemp("shelf"), Disk())
+    run = new_run(1, 2000, ORIGIN, "1" * 16, [row_of(edge + upper << 32, seq) for upper, seq in rows])
+    assert shelf.keep(run).kept
+    titled = shelf.titled(1, 2000)
+    assert titled is not None
+    assert run.rows is not None
+    assert titled.size == len(rows)
+    assert shelf.rows(titled) == run.rows
+    assert shelf.seqs(titled, edge + asked << 32) == seqs_in(run.rows, edge + asked << 32)
+
+
+def test_a_few_texts_do_not_read_the_rows_of_a_long_history(tmp_path: Path) -> None:
+    """And many do, once, after the answer."""
+    history = History(tmp_path)
+    history.names += [f"id {number}" for number in range(10_000)]
+    first = history.open()
+    first.catch_up(10_000)
+    first.tidy(closing=True)
+    disk = ReadDisk()
+    lookups = Lookups(tmp_path, disk, history.entries, history.link)
+    lookups.catch_up(10_000, at_most=10_000)
+    for number in range(8):
+        assert not lookups.is_untidy()
+        assert lookups.find(id_fingerprint(f"id {number * 1000}")) == [number * 1000 + 1]
+    rows = sum(file.stat().st_size for file in tmp_path.glob("cache/lookups/*"))
+    few = disk.read
+    assert few < 8 * 3 * 5000 + 1000  # a block of each run
+    assert lookups.is_untidy()
+    lookups.tidy(closing=False)
+    assert disk.read - few == rows
+    assert not lookups.is_untidy()
+    assert lookups.find(id_fingerprint("id 9000")) == [9001]
+    assert disk.read - few == rows
+
+
+def test_runs_that_others_have_merged_meanwhile_are_looked_for_again(tmp_path: Path) -> None:
+    def the_log(first: int) -> Iterable[tuple[int, bytes]]:
+        raise AssertionError(f"read again from {first}")
+
+    history = History(tmp_path)
+    others, lookups = history.open(), Lookups(tmp_path, Disk(), the_log, history.link)
+    for count in (100, 200, 300):
+        history.names += [f"id {number}" for number in range(len(history.names), count)]
+        others.catch_up(count)
+        others.tidy(closing=True)
+    lookups.catch_up(300, at_most=300)
+    history.names.append("one more")
+    others.catch_up(301)
+    others.tidy(closing=True)
+    assert [file.name for file in tmp_path.glob("cache/lookups/*")] == [f"{1:016d}-{301:016d}"]
+    assert lookups.find(id_fingerprint("id 7")) == []  # a text would be written once more
+    lookups.catch_up(301)
+    assert lookups.find(id_fingerprint("id 7")) == [8]
+
+
+def test_a_run_of_another_history_between_two_of_ours_is_not_used(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    lookups = history.open()
+    for count in (20, 50, 60):
+        history.names += [f"id {number}" for number in range(len(history.names), count)]
+        lookups.catch_up(count)
+        lookups.tidy(closing=True)
+    link = history.link(20)
+    assert link is not None
+    Shelf(tmp_path, Disk()).keep(new_run(21, 50, link, "f" * 16, [row_of(id_fingerprint("lost"), 21)]))
+    again = history.open()
+    again.catch_up(60)
+    assert [again.find(id_fingerprint(f"id {seq - 1}")) for seq in range(1, 61)] == [
+        [seq] for seq in range(1, 61)
+    ]
 
 
 def _disturb(folder: Path, how: str) -> None:
@@ -81,7 +177,7 @@ def test_many_runs_are_merged_into_few_and_still_answer(tmp_path: Path) -> None:
     for _ in range(100):
         history.names += [f"id {len(history.names)}"] * 3
         lookups.catch_up(len(history.names))
-        lookups.cut(force=True)
+        lookups.tidy(closing=True)
     assert len(list((tmp_path / "cache" / "lookups").iterdir())) < 30
     for some in (lookups, history.open()):
         some.catch_up(len(history.names))
@@ -97,7 +193,7 @@ def test_runs_of_entries_that_are_others_now_are_not_used(tmp_path: Path, left: 
         history.names += [f"old {number}" for number in range(len(history.names), count)]
         lookups = history.open()
         lookups.catch_up(count)
-        lookups.cut(force=True)
+        lookups.tidy(closing=True)
     history.names[left:] = [f"new {number}" for number in range(60 - left)]
     lookups = history.open()
     lookups.catch_up(60)
@@ -134,6 +230,20 @@ async def test_lookups_that_know_entries_a_crash_took_away_do_not_hide_new_ones(
         assert again.seq == 3
     async with Log(FileStorage(tmp_path)) as log:
         assert await log.append("chat", Noted("new"), id="new") == [first]
+
+
+async def test_an_id_is_recognised_after_texts_were_asked_for(tmp_path: Path) -> None:
+    """For texts the rows were not verified; one is wrong."""
+    async with Log(FileStorage(tmp_path)) as log:
+        [first] = await log.append("chat", Noted("n", 1), id="first")
+        await log.append("chat", Noted("n", 2), id="second")
+    [run] = (tmp_path / "chats" / "chat").glob("cache/lookups/*")
+    run.write_bytes(run.read_bytes()[:-16] + bytes(16))
+    async with Log(FileStorage(tmp_path)) as log:
+        await log.append("chat", Noted("n", "a long text " * 100))
+        assert await log.append("chat", Noted("n", 1), id="first") == [first]
+        [_] = await log.append("chat", Noted("n", 4), id="fourth")
+        assert (await log.head("chat")).seq == 4
 
 
 # --- offsets ---------------------------------------------------------------------------------------------
