@@ -247,7 +247,7 @@ class End:
         if is_open and tail.at.offset >= least and not self._sealer.is_behind(tail):
             self._seal(tail)
             self.synced, self._witnessed = tail.at.seq, False
-            self.folder.offsets.keep(tail.first)
+            self._keep_index(tail)
 
     def go_on(self) -> None:
         """Seals the segment, unless it is, and starts the next one."""
@@ -257,8 +257,11 @@ class End:
     def _gone_on(self, tail: Place) -> Place:
         if not tail.sealed:
             self._seal(tail)
-        self.folder.offsets.keep(tail.first)
+        self._keep_index(tail)
         return self._next_segment(tail)
+
+    def _keep_index(self, tail: Place) -> None:
+        self.folder.offsets.keep(tail.first, self._disk.fstat(self._fds["segment"]).st_size)
 
     def _seal(self, tail: Place) -> None:
         fd = self._fds["segment"]

@@ -482,12 +482,12 @@ class Folder:
 
     def _near(self, first: int, fd: int, seq: int) -> tuple[int, int, int]:
         """What ``offsets.nearest`` says of a line a little before ``seq``, also of the open segment, which has no index."""
-        inode = self.disk.fstat(fd).st_ino
+        status = self.disk.fstat(fd)
         full = self._tail is not None and first != self._tail.first
-        near = self.offsets.nearest(first, inode, seq, full=full)
+        near = self.offsets.nearest(first, status, seq, full=full)
         if near is None and full:
             self.index(first)
-            near = self.offsets.nearest(first, inode, seq, full=full)
+            near = self.offsets.nearest(first, status, seq, full=full)
         if near is None or seq - near[0] >= STRIDE:
             near = *line_near(self.disk, fd, self.start(first, fd).offset, first, seq), 0
         return near
@@ -497,15 +497,15 @@ class Folder:
         stop = Stop.MORE
         self.offsets.drop(first)
         with self.opened(first) as fd:
-            at, inode = self.start(first, fd), self.disk.fstat(fd).st_ino
+            at, status = self.start(first, fd), self.disk.fstat(fd)
             sealed = read_sealed(self.disk, fd, at, _FINAL)
             while stop is Stop.MORE:
                 page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
                 lines = page.stretch.lines() if page.stretch else page.lines
-                self.offsets.note(first, inode, at.seq + 1, at.offset, lines)
+                self.offsets.note(first, status.st_ino, at.seq + 1, at.offset, lines)
                 at, stop = page.at, page.stop
         if stop is not Stop.BAD:
-            self.offsets.keep(first)
+            self.offsets.keep(first, status.st_size)
 
 
 def _look(status: os.stat_result) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ Noted while a segment is read or written; for a full segment kept in ``cache/<fi
 index that is missing, damaged, or leads to another line than it says is dropped and made again.
 """
 
+import os
 from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
@@ -21,13 +22,23 @@ class Anchors(msgspec.Struct):
     """Line ``seqs[i]`` starts at byte ``starts[i]``, in the file with this inode."""
 
     inode: int
-    seqs: list[Count]
-    starts: list[Count]
+    seqs: list[int]
+    starts: list[int]
     end: int = 0  # everything before this byte is noted
     gap: bool = False  # something in between was not
 
 
-_decode = msgspec.json.Decoder(Anchors).decode
+class _Index(msgspec.Struct):
+    """What is kept of a segment of so many bytes: where its first line starts, and every eighth after it.
+
+    Nothing that a copy of the file changes: whoever restores a chat has its indexes, too.
+    """
+
+    bytes: int
+    starts: list[Count]
+
+
+_decode = msgspec.json.Decoder(_Index).decode
 
 
 class Offsets:
@@ -65,13 +76,15 @@ class Offsets:
             begin, end = end, end + STRIDE
         anchors.end = start + len(lines) - begin + sum(map(len, lines[begin:]))
 
-    def nearest(self, first: int, inode: int, seq: int, *, full: bool) -> tuple[int, int, int] | None:
+    def nearest(
+        self, first: int, status: os.stat_result, seq: int, *, full: bool
+    ) -> tuple[int, int, int] | None:
         """(seq, start) of the last line known at or before ``seq``, and the start of the next one; 0 if it has none.
 
-        ``full``: there may be an index on disk.
+        ``status``: of the segment. ``full``: there may be an index on disk.
         """
-        anchors = self._anchors.get(first) or (self._load(first, inode) if full else None)
-        if anchors is None or anchors.inode != inode:
+        anchors = self._anchors.get(first) or (self._load(first, status) if full else None)
+        if anchors is None or anchors.inode != status.st_ino:
             return None
         seqs, index = anchors.seqs, (seq - first) // STRIDE
         if not (
@@ -83,13 +96,11 @@ class Offsets:
         following = anchors.starts[index + 1] if index + 1 < len(anchors.starts) else 0
         return seqs[index], anchors.starts[index], following
 
-    def keep(self, first: int) -> None:
-        """The segment is full: keeps its index. One of which a part was never seen is made when it is read."""
+    def keep(self, first: int, size: int) -> None:
+        """The segment is full, with ``size`` bytes: keeps its index. One of which a part was never seen is made when it is read."""
         anchors = self._anchors.get(first)
         if anchors is not None and not anchors.gap and self._may_write:
-            body = msgspec.json.encode(
-                {"inode": anchors.inode, "seqs": anchors.seqs, "starts": anchors.starts}
-            )
+            body = msgspec.json.encode(_Index(size, anchors.starts))
             with suppress(OSError):  # a cache that cannot be written is not needed
                 ensure_cache(self._disk, self._folder)
                 publish(self._disk, self._path(first), seal_up(body[:-1]), durable=False)
@@ -97,14 +108,15 @@ class Offsets:
     def _path(self, first: int) -> Path:
         return self._folder / CACHE / f"{first:016d}.offsets"
 
-    def _load(self, first: int, inode: int) -> Anchors | None:
+    def _load(self, first: int, status: os.stat_result) -> Anchors | None:
         try:
-            anchors = checked(read_file(self._disk, self._path(first)), _decode)
+            index = checked(read_file(self._disk, self._path(first)), _decode)
         except OSError:
             return None
-        if anchors is None or anchors.inode != inode or len(anchors.seqs) != len(anchors.starts):
+        if index is None or index.bytes != status.st_size:
             return None
-        self._anchors[first] = anchors
+        seqs = list(range(first, first + STRIDE * len(index.starts), STRIDE))
+        anchors = self._anchors[first] = Anchors(status.st_ino, seqs, index.starts, end=index.bytes)
         return anchors
 
 

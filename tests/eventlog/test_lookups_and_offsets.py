@@ -279,7 +279,7 @@ def reads_right(chat: Path) -> bool:
 def rewrite(index: Path, change: dict[str, object]) -> None:
     """An index that verifies, and lies."""
     fields = json.loads(index.read_bytes())
-    fields = {"inode": fields["inode"], "seqs": fields["seqs"], "starts": fields["starts"], **change}
+    fields = {"bytes": fields["bytes"], "starts": fields["starts"], **change}
     index.write_bytes(seal_up(json.dumps(fields, separators=(",", ":")).encode()[:-1]))
 
 
@@ -296,12 +296,12 @@ def test_a_reader_that_may_not_write_makes_no_index(chat: Path) -> None:
     assert not (chat / "cache").exists()
 
 
-@pytest.mark.parametrize("damage", [b"", b"nonsense", b"{}", b'{"inode":1}'])
+@pytest.mark.parametrize("damage", [b"", b"nonsense", b"{}", b'{"bytes":1}'])
 def test_a_damaged_index_is_made_again(chat: Path, damage: bytes) -> None:
     for index in indexes(chat):
         index.write_bytes(damage)
     assert reads_right(chat)
-    assert all(index.read_bytes().startswith(b'{"inode":') for index in indexes(chat))
+    assert all(index.read_bytes().startswith(b'{"bytes":') for index in indexes(chat))
     assert all(verifies(index.read_bytes()) for index in indexes(chat))
 
 
@@ -310,8 +310,9 @@ async def test_an_index_has_an_anchor_for_every_eighth_line(tmp_path: Path) -> N
         for number in range(300):
             await log.append("chat", Noted("n", number), durability="off")
     index = indexes(tmp_path / "chats" / "chat")[0]
-    first, second = json.loads(index.read_bytes())["seqs"][:2]
-    assert second - first == 8
+    lines = (tmp_path / "chats" / "chat" / f"{1:016d}.jsonl").read_bytes()
+    starts = json.loads(index.read_bytes())["starts"]
+    assert [seq_of(lines[start:].partition(b"\n")[0]) for start in starts[:3]] == [1, 9, 17]
 
 
 def test_an_index_cut_or_flipped_anywhere_changes_no_answer(chat: Path) -> None:
@@ -325,8 +326,17 @@ def test_an_index_cut_or_flipped_anywhere_changes_no_answer(chat: Path) -> None:
             assert seq_of(Folder(chat, "chat", Disk()).line(first + 20)) == first + 20
 
 
+def test_an_index_serves_a_copy_of_its_chat(chat: Path) -> None:
+    """Whoever restores a backup does not pay for the indexes once more."""
+    copy = chat.with_name("copy")
+    shutil.copytree(chat, copy)
+    before = {index: index.stat().st_ino for index in indexes(copy)}
+    assert reads_right(copy)
+    assert {index: index.stat().st_ino for index in indexes(copy)} == before
+
+
 def test_an_index_of_another_file_is_not_used(chat: Path) -> None:
-    """The segment was written anew, as erasure does: another inode, and lines at other places."""
+    """The segment was written anew, as erasure does: lines at other places."""
     for segment in sorted(chat.glob("*.jsonl")):
         copy = segment.with_suffix(".copy")
         copy.write_bytes(segment.read_bytes())
@@ -340,13 +350,10 @@ def test_an_index_of_another_file_is_not_used(chat: Path) -> None:
     "lie",
     [
         {"starts": []},
-        {"seqs": []},
-        {"seqs": [], "starts": []},
         {"starts": [0] * 99},
         {"starts": [10**9] * 99},
         {"starts": [-1] * 99},
         {"starts": [300] * 99},
-        {"seqs": list(range(0, 9900, 100))},
     ],
 )
 def test_an_index_that_lies_is_found_out(chat: Path, lie: dict[str, object]) -> None:

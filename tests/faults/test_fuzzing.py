@@ -199,9 +199,9 @@ def test_an_end_that_somebody_made_up_is_used_or_told_with_its_place(healthy: Pa
 
 
 MADE_UP_FILES = {
-    "digits": b'{"seq":%b,"link":"x","segment":1,"end":1,"snapshot":1,"of":"x","bytes":1,"xxh3":"x","inode":1,"seqs":[],"starts":[]'
+    "digits": b'{"seq":%b,"link":"x","segment":1,"end":1,"snapshot":1,"of":"x","bytes":1,"xxh3":"x","starts":[]'
     % _MANY,
-    "huge": b'{"seq":1,"link":"x","segment":1,"end":%b,"snapshot":1,"of":"x","bytes":%b,"xxh3":"x","inode":1,"seqs":[1],"starts":[%b]'
+    "huge": b'{"seq":1,"link":"x","segment":1,"end":%b,"snapshot":1,"of":"x","bytes":%b,"xxh3":"x","starts":[%b]'
     % (b"9" * 30, b"9" * 30, b"9" * 30),
     "larger than memory": b'{"seq":1,"link":"x","segment":1,"end":%b,"snapshot":1,"of":"x","bytes":%b,"xxh3":"x"'
     % (b"9" * 15, b"9" * 15),
