@@ -14,7 +14,7 @@ from agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, 
 from agent.errors import CannotFit, SummaryFailed
 from agent.exporting import Form
 from agent.moment import Moment
-from agent.opening import KEEP, MOST, PAUSE_S, Opened, keep_up, open_view
+from agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, keep_up, open_view, put_off
 from agent.overflow import is_too_long
 from agent.receiving import continued
 from agent.says import Called, Content, assistant, injected, new_id, user
@@ -48,9 +48,7 @@ Point: TypeAlias = int | str | datetime
 
 
 class Chat(Moment):
-    """``later``: where the tasks are put that somebody has to wait for before the log is closed."""
-
-    def __init__(self, log: Log, key: str, opened: Opened, later: set[asyncio.Task[None]]) -> None:
+    def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None:
         super().__init__(log, key, opened)
         self._kept = opened.view  # where the newest snapshot is, as far as we know
         self._kept_at = 0.0  # when, by the loop's clock
@@ -196,9 +194,7 @@ class Chat(Moment):
         self._head = Head(new[-1].seq, new[-1].link)
         behind, now = self.seq - self._kept.seq, asyncio.get_running_loop().time()
         if behind >= MOST or (behind >= KEEP and now - self._kept_at >= PAUSE_S):
-            task = asyncio.create_task(keep_up(self.log, self.key, self._kept, self.opened))
-            self._later.add(task)
-            task.add_done_callback(self._later.discard)
+            put_off(keep_up(self.log, self.key, self._kept, self.opened), self._later)
             self._kept, self._kept_at = self.view, now
 
     def _replaced(self) -> ChatDeleted:
@@ -206,7 +202,9 @@ class Chat(Moment):
 
     async def _reopen(self) -> None:
         """The history was changed: what was folded before may hold what was erased."""
-        self._opened = await open_view(self.log, self.key, projections=self._kept.projections)
+        self._opened = await open_view(
+            self.log, self.key, projections=self._kept.projections, later=self._later
+        )
         self._kept, self._head, self._new = self._opened.view, self._opened.view.head, []
 
     async def decide(
@@ -357,7 +355,7 @@ class Chat(Moment):
         if Head(first.seq - 1, first.prev) == self._head:
             opened = self.opened.then(first)  # it goes on from what we know
         else:
-            opened = await open_view(self.log, key, projections=self.view.projections)
+            opened = await open_view(self.log, key, projections=self.view.projections, later=self._later)
         return Chat(self.log, key, opened, self._later)
 
     async def seq_of(self, point: Point) -> int:

@@ -6,10 +6,11 @@ caches decide how long opening takes, never what is seen. On the way, and at the
 every border between segments and some in between, so that any seq is near one, and the newest a few hundred entries back.
 """
 
+import asyncio
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -28,6 +29,10 @@ _WORTH = 64  # entries that whoever opens the chat next should not have to fold 
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
+Later: TypeAlias = set[asyncio.Task[None]]
+"""Tasks that nobody waits for before the log is closed."""
+
+
 class Opened(msgspec.Struct, frozen=True):
     """A view, and the last entries that were read to make it: ``recent`` ends at the view's seq, or is empty."""
 
@@ -40,9 +45,14 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 async def open_view(
-    log: Log, chat: str, *, at: int | None = None, projections: Sequence[Projection[Any]] = STANDARD
+    log: Log,
+    chat: str,
+    *,
+    at: int | None = None,
+    projections: Sequence[Projection[Any]] = STANDARD,
+    later: Later | None = None,
 ) -> Opened:
-    """The chat at its end as it is now, or after entry ``at``."""
+    """The chat at its end as it is now, or after entry ``at``. ``later``: where the keeping of a snapshot is put off to."""
     head = await log.head(chat)
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
@@ -52,9 +62,9 @@ async def open_view(
             base = load(data, of, projections) if 0 < of.seq <= last else None
             with suppress(OutOfOrder):
                 if base is not None:
-                    return await _forward(_Way(log, chat, base, len(data)), last, head)
+                    return await _forward(_Way(log, chat, base, len(data), later), last, head)
     try:
-        return await _forward(_Way(log, chat, start(projections)), last, head)
+        return await _forward(_Way(log, chat, start(projections), later=later), last, head)
     except (
         OutOfOrder
     ):  # from its start on, nothing is, unless another chat took the place of the one we had the head of
@@ -64,12 +74,13 @@ async def open_view(
 class _Way:
     """Folds on from a view. A snapshot is kept at every border on the way and, about as often as they are small, in between."""
 
-    def __init__(self, log: Log, chat: str, base: View, size: int = 0) -> None:
+    def __init__(self, log: Log, chat: str, base: View, size: int = 0, later: Later | None = None) -> None:
         self.log = log
         self.chat = chat
         self.view = base
         self._kept = base.seq
         self._step = max(KEEP, size // _BYTES)
+        self._later = later
         self._borders: Sequence[int] | None = None
 
     async def take(self, entries: list[Entry]) -> None:
@@ -90,6 +101,13 @@ class _Way:
             self._step = max(KEEP, await keep_view(self.log, self.chat, self.view) // _BYTES)
             self._kept = self.view.seq
 
+    async def keep_newest(self) -> None:
+        """At the end of the way. Not before the answer, if there is somewhere to put it."""
+        if self._later is None:
+            await self.keep()
+        elif self._kept != self.view.seq:
+            put_off(_try_to_keep(self.log, self.chat, self.view), self._later)
+
 
 async def _forward(way: _Way, last: int, head: Head) -> Opened:
     log, chat, base = way.log, way.chat, way.view
@@ -106,7 +124,7 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
         return Opened(fold(base, new), recent)
     await way.take(new)
     if last == head.seq:
-        await way.keep()
+        await way.keep_newest()
     return Opened(way.view, recent)
 
 
@@ -123,15 +141,28 @@ async def _far(way: _Way, last: int, head: Head) -> Opened:
     async for page in way.log.pages(way.chat, way.view.seq + 1, last):
         await way.take(page)
     if way.view.head == head:
-        await way.keep()
+        await way.keep_newest()
     return Opened(way.view, page)
 
 
 async def keep_view(log: Log, chat: str, view: View) -> int:
     """A snapshot for whoever opens the chat next; says how many bytes it has."""
+    if log.storage.read_only:
+        return 0
     data = dump(view)
     await log.storage.keep(chat, view.head, data)
     return len(data)
+
+
+async def _try_to_keep(log: Log, chat: str, view: View) -> None:
+    with suppress(ChatfoldError):  # whoever needs the chat itself will be told
+        await keep_view(log, chat, view)
+
+
+def put_off(work: Coroutine[None, None, None], later: Later) -> None:
+    task = asyncio.create_task(work)
+    later.add(task)
+    task.add_done_callback(later.discard)
 
 
 async def keep_up(log: Log, chat: str, base: View, upto: Opened) -> None:

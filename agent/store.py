@@ -13,7 +13,7 @@ from typing import Any, Self
 from agent.chat import Chat
 from agent.exporting import read_chunks
 from agent.listing import Listed, Listing
-from agent.opening import open_view
+from agent.opening import Later, open_view
 from eventlog import ChatfoldError, Durability, FileStorage, Log, MemoryStorage, Storage
 from projections import STANDARD, Projection
 
@@ -34,7 +34,7 @@ class Store:
         self.log = Log(place)
         self._projections = (*STANDARD, *projections)
         self._listing = Listing(self.log, self._projections)
-        self._later: set[asyncio.Task[None]] = set()  # snapshots that are being taken
+        self._later: Later = set()  # snapshots that are being taken
 
     @classmethod
     def memory(cls, *, projections: Sequence[Projection[Any]] = ()) -> Self:
@@ -54,7 +54,7 @@ class Store:
 
     async def chat(self, key: str) -> Chat:
         """The chat of this key, as it is now. There need not be one yet."""
-        opened = await open_view(self.log, key, projections=self._projections)
+        opened = await open_view(self.log, key, projections=self._projections, later=self._later)
         return Chat(self.log, key, opened, self._later)
 
     def chats(self) -> AsyncIterator[Listed]:

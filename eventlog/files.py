@@ -72,7 +72,7 @@ class FileStorage:
     ) -> None:
         self._root = Path(root)
         self._durability = durability
-        self._read_only = read_only
+        self.read_only = read_only
         self._clock = clock
         self._segment_bytes = segment_bytes
         self._disk = disk or Disk()
@@ -110,7 +110,7 @@ class FileStorage:
 
     def _check_writable(self, chat: str) -> None:
         self._check_process()
-        if self._read_only:
+        if self.read_only:
             raise ReadOnly("the storage was opened read-only", chat=chat, path=self._root)
         if self._closed:
             raise Closed("the storage is closed", chat=chat, path=self._root)
@@ -129,7 +129,7 @@ class FileStorage:
         self._check_process()
         folder = self._readers.pop(chat, None)
         if folder is None:
-            folder = Folder(chat_path(self._root, chat), chat, self._disk, may_write=not self._read_only)
+            folder = Folder(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
             while len(self._readers) >= OPEN_CHATS:
                 del self._readers[next(iter(self._readers))]
         self._readers[chat] = folder
@@ -230,7 +230,7 @@ class FileStorage:
         return found
 
     async def keep_listing(self, data: bytes) -> None:
-        if not self._read_only:
+        if not self.read_only:
             await asyncio.to_thread(keep_file, self._disk, self._root, LISTING, Head(), data)
 
     async def kept_listing(self) -> bytes:
@@ -269,15 +269,15 @@ class FileStorage:
         if chat not in self._indexes:
             while len(self._indexes) >= OPEN_CHATS:
                 self._indexes.pop(next(iter(self._indexes)))[1].close()
-            folder = Folder(chat_path(self._root, chat), chat, self._disk, may_write=not self._read_only)
+            folder = Folder(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
             path = folder.path / CACHE / SEARCH
-            self._indexes[chat] = folder, SearchIndex(path, disk=self._disk, may_write=not self._read_only)
+            self._indexes[chat] = folder, SearchIndex(path, disk=self._disk, may_write=not self.read_only)
         return self._indexes[chat]
 
     # --- snapshots ---------------------------------------------------------------------------------------
 
     async def keep(self, chat: str, head: Head, data: bytes) -> None:
-        if not self._read_only:
+        if not self.read_only:
             folder = self._reader(chat)
             await asyncio.to_thread(self._keep, folder, head, data)
 

@@ -97,6 +97,8 @@ class _Chat:
 
 
 class MemoryStorage:
+    read_only = False
+
     def __init__(self, *, clock: Clock = now) -> None:
         self._chats: dict[str, _Chat] = {}
         self._clock = clock

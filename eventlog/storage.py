@@ -22,6 +22,9 @@ All three survive a killed process; only ``full`` survives a power cut right aft
 
 
 class Storage(Protocol):
+    read_only: bool
+    """Is nothing kept?"""
+
     async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:
         """All or nothing. The same id again returns the first entries; see ``numbering`` for the errors.
 

@@ -109,6 +109,26 @@ class SlowlyKept(MemoryStorage):
         await super().keep(chat, head, data)
 
 
+async def test_taking_a_snapshot_never_delays_opening() -> None:
+    storage = SlowlyKept()
+    await Log(storage).append("chat", *(user(f"question {number}") for number in range(100)))
+    async with Store(storage) as store:
+        chat = await store.chat("chat")
+        assert chat.seq == 100
+        assert len(await chat.messages()) == 100
+        await storage.asked.wait()
+        storage.may.set()
+    assert (await anext(storage.kept("chat")))[0] == await chat.log.head("chat")
+
+
+async def test_a_storage_that_keeps_nothing_is_not_asked_to() -> None:
+    storage = SlowlyKept()
+    await Log(storage).append("chat", *(user(f"question {number}") for number in range(100)))
+    storage.read_only = True
+    assert (await open_view(Log(storage), "chat")).view.seq == 100
+    assert not storage.asked.is_set()
+
+
 async def test_taking_a_snapshot_never_delays_an_append() -> None:
     storage = SlowlyKept()
     async with Store(storage) as store:
