@@ -409,7 +409,10 @@ class Folder:
 
     def link(self, seq: int) -> str | None:
         """Of the line; None if there is no such line."""
-        return link_of(self.line(seq)).decode() if 0 < seq <= self.tail().at.seq else None
+        at = self.tail().at
+        if seq == at.seq and at.link is not None:
+            return at.link.decode()
+        return link_of(self.line(seq)).decode() if 0 < seq <= at.seq else None
 
     def blob(self, digest: str) -> bytes:
         return read_blob(self.disk, self.path, digest)

@@ -5,7 +5,7 @@ runs of one size are merged into one, so a lookup is a handful of bisections at 
 
 A cache: rows only propose lines, which the caller compares. A run that is damaged or missing is made again
 from the log, and so is the part of the log that no run covers. An id must be recognised, so all rows are read and verified
-for the first one; a text that is not is only written again, so for the first few their files are bisected.
+for the first one; a text that is not is only written again, so for the first few the files of long runs are bisected.
 """
 
 from array import array
@@ -145,7 +145,7 @@ class Lookups:
                 self._shelf.remove(run)
 
     def _load(self) -> None:
-        """Takes the runs that cover the history from its start without a gap, but not their rows.
+        """Takes the runs that cover the history from its start without a gap, but not the rows of long ones.
 
         Each names the end of the one before, and what the last one names is asked of the log.
         """
@@ -153,7 +153,7 @@ class Lookups:
         self._runs.clear()
         self._next, link = 1, ORIGIN
         for first, last in self._shelf.bounds():
-            run = self._shelf.titled(first, last) if first == self._next else None
+            run = self._shelf.run(first, last) if first == self._next else None
             if run is not None and run.before == link:
                 self._runs.append(run)
                 self._next, link = run.last + 1, run.link
@@ -161,7 +161,7 @@ class Lookups:
             stale = self._runs.pop()
             self._shelf.remove(stale)
             self._next = stale.first
-        self._held = not self._runs
+        self._held = all(run.rows is not None for run in self._runs)
         self.forget_recent()
 
     def _hold(self) -> None:

@@ -1,8 +1,8 @@
 """Runs: sorted arrays of 64-bit rows, the upper half of a row a fingerprint's upper half, the lower half its seq.
 
 A run is a file in ``cache/lookups/<first>-<last>``, for the seqs it covers: a title, then the rows. It is never changed
-once written, so that a fork shares it by hard link. Few questions are answered by bisecting the file where it is, which
-verifies nothing; for many, its rows are read whole and verified.
+once written, so that a fork shares it by hard link. Rows are read whole and verified; if they are many and the questions
+few, the file is bisected where it is, which verifies nothing.
 """
 
 import re
@@ -25,6 +25,7 @@ ORIGIN = Head().sum
 _SEQ = (1 << 32) - 1
 _ROW = 8  # bytes
 _BLOCK = 512  # rows, read at once where a bisection has come near
+_FEW = 1 << 14  # rows: to read and verify all of them takes as long as some bisections
 _NAME = re.compile(r"(\d{16})-(\d{16})")
 
 
@@ -101,14 +102,18 @@ class Shelf:
                     found.append((int(match[1]), int(match[2])))
         return sorted(found, key=lambda seqs: (seqs[0], -seqs[1]))
 
-    def titled(self, first: int, last: int) -> Run | None:
-        """A run without its rows."""
+    def run(self, first: int, last: int) -> Run | None:
+        """Without its rows, if they are many."""
         run = Run(first, last, "", "", 0)
         with suppress(OSError), opened(self._disk, self._folder / run.name) as fd:
             size = self._disk.fstat(fd).st_size - _START
             title = checked(read_at(self._disk, fd, 0, _START)[:-1], _decode_title)
             if title is not None and size % _ROW == 0:
-                return Run(first, last, title.before, title.link, size // _ROW)
+                run = Run(first, last, title.before, title.link, size // _ROW)
+                if run.size > _FEW:
+                    return run
+                rows = self.rows(run)
+                return None if rows is None else msgspec.structs.replace(run, rows=rows)
         return None
 
     def rows(self, run: Run) -> array | None:  # type: ignore[type-arg]

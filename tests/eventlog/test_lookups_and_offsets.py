@@ -48,12 +48,19 @@ class History:
         st.tuples(st.integers(1, 40), st.sampled_from(["cut", "reopen", "crash", "lose", "damage", ""]))
     ),
     spread=st.integers(1, 50),
+    few=st.sampled_from([0, 1000]),
 )
 def test_lookups_answer_like_a_dict(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]], spread: int
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]], spread: int, few: int
 ) -> None:
     """What is asked for ids, whatever becomes of the files, and for texts, as long as they are well."""
     history = History(tmp_path_factory.mktemp("lookups"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eventlog.runs._FEW", few)
+        _live(history, steps, spread)
+
+
+def _live(history: History, steps: list[tuple[int, str]], spread: int) -> None:
     lookups = history.open()
     for count, then in steps:
         history.names += [f"id {(len(history.names) + i) % spread}" for i in range(count)]
@@ -91,15 +98,20 @@ def test_a_file_answers_like_its_rows(
     """Also if one fingerprint fills several blocks."""
     shelf = Shelf(tmp_path_factory.mktemp("shelf"), Disk())
     run = new_run(1, 2000, ORIGIN, "1" * 16, [row_of(edge + upper << 32, seq) for upper, seq in rows])
-    assert shelf.keep(run).kept
-    titled = shelf.titled(1, 2000)
-    assert titled is not None
+    run = shelf.keep(run)
+    kept = shelf.run(1, 2000)
+    assert kept == run
     assert run.rows is not None
-    assert titled.size == len(rows)
-    assert shelf.rows(titled) == run.rows
-    assert shelf.seqs(titled, edge + asked << 32) == seqs_in(run.rows, edge + asked << 32)
+    assert shelf.seqs(kept, edge + asked << 32) == seqs_in(run.rows, edge + asked << 32)
 
 
+@pytest.fixture
+def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are long enough to be bisected where they are."""
+    monkeypatch.setattr("eventlog.runs._FEW", 0)
+
+
+@pytest.mark.usefixtures("long_runs")
 def test_a_few_texts_do_not_read_the_rows_of_a_long_history(tmp_path: Path) -> None:
     """And many do, once, after the answer."""
     history = History(tmp_path)
@@ -124,6 +136,7 @@ def test_a_few_texts_do_not_read_the_rows_of_a_long_history(tmp_path: Path) -> N
     assert disk.read - few == rows
 
 
+@pytest.mark.usefixtures("long_runs")
 def test_runs_that_others_have_merged_meanwhile_are_looked_for_again(tmp_path: Path) -> None:
     def the_log(first: int) -> Iterable[tuple[int, bytes]]:
         raise AssertionError(f"read again from {first}")
@@ -232,6 +245,7 @@ async def test_lookups_that_know_entries_a_crash_took_away_do_not_hide_new_ones(
         assert await log.append("chat", Noted("new"), id="new") == [first]
 
 
+@pytest.mark.usefixtures("long_runs")
 async def test_an_id_is_recognised_after_texts_were_asked_for(tmp_path: Path) -> None:
     """For texts the rows were not verified; one is wrong."""
     async with Log(FileStorage(tmp_path)) as log:
