@@ -53,7 +53,10 @@ class Store:
         await self.chat(chat)
 
     async def append(self, chat: str, items: list[Event]) -> None:
-        await (await self.chat(chat)).record(*items)
+        here = await self.chat(chat)
+        if type(items[0]) is Compacted:  # a turn by itself
+            items = [_hiding(items[0], here.seq)]
+        await here.record(*items)
 
     async def build(self, chat: str, turns: Iterable[list[Event]]) -> None:
         """And opened once, so that its caches are what a user's are."""
