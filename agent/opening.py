@@ -34,14 +34,18 @@ Later: TypeAlias = set[asyncio.Task[None]]
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A view, and the last entries that were read to make it: ``recent`` ends at the view's seq, or is empty."""
+    """A view, and the last entries that were read to make it: ``recent`` ends at the view's seq, or is empty.
+
+    ``erasures``: as the storage told them before that.
+    """
 
     view: View
     recent: list[Entry]
+    erasures: str = ""
 
     def then(self, *entries: Entry) -> "Opened":
         """After the next entries."""
-        return Opened(fold(self.view, entries), [*self.recent, *entries][-_KNOWN:])
+        return Opened(fold(self.view, entries), [*self.recent, *entries][-_KNOWN:], self.erasures)
 
 
 async def open_view(
@@ -53,6 +57,7 @@ async def open_view(
     later: Later | None = None,
 ) -> Opened:
     """The chat at its end as it is now, or after entry ``at``. ``later``: where the keeping of a snapshot is put off to."""
+    erasures = await log.storage.erasures(chat)
     head = await log.head(chat)
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
@@ -62,9 +67,9 @@ async def open_view(
             base = load(data, of, projections) if 0 < of.seq <= last else None
             with suppress(OutOfOrder):
                 if base is not None:
-                    return await _forward(_Way(log, chat, base, len(data), later), last, head)
+                    return await _forward(_Way(log, chat, base, erasures, len(data), later), last, head)
     try:
-        return await _forward(_Way(log, chat, start(projections), later=later), last, head)
+        return await _forward(_Way(log, chat, start(projections), erasures, later=later), last, head)
     except (
         OutOfOrder
     ):  # from its start on, nothing is, unless another chat took the place of the one we had the head of
@@ -74,10 +79,13 @@ async def open_view(
 class _Way:
     """Folds on from a view. A snapshot is kept at every border on the way and, about as often as they are small, in between."""
 
-    def __init__(self, log: Log, chat: str, base: View, size: int = 0, later: Later | None = None) -> None:
+    def __init__(
+        self, log: Log, chat: str, base: View, erasures: str, size: int = 0, later: Later | None = None
+    ) -> None:
         self.log = log
         self.chat = chat
         self.view = base
+        self.erasures = erasures
         self._kept = base.seq
         self._step = max(KEEP, size // _BYTES)
         self._later = later
@@ -98,7 +106,7 @@ class _Way:
 
     async def keep(self) -> None:
         if self._kept != self.view.seq:
-            self._step = max(KEEP, await keep_view(self.log, self.chat, self.view) // _BYTES)
+            self._step = max(KEEP, await keep_view(self.log, self.chat, self.view, self.erasures) // _BYTES)
             self._kept = self.view.seq
 
     async def keep_newest(self) -> None:
@@ -106,7 +114,7 @@ class _Way:
         if self._later is None:
             await self.keep()
         elif self._kept != self.view.seq:
-            put_off(_try_to_keep(self.log, self.chat, self.view), self._later)
+            put_off(_try_to_keep(self.log, self.chat, self.view, self.erasures), self._later)
 
 
 async def _forward(way: _Way, last: int, head: Head) -> Opened:
@@ -118,14 +126,14 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     if base.seq and base.seq == last and [base.head.sum] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
     if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
-        return Opened(msgspec.structs.replace(base, entry=recent[-1]), recent)
+        return Opened(msgspec.structs.replace(base, entry=recent[-1]), recent, way.erasures)
     new = recent[len(recent) - (last - base.seq) :]
     if len(new) < _WORTH:
-        return Opened(fold(base, new), recent)
+        return Opened(fold(base, new), recent, way.erasures)
     await way.take(new)
     if last == head.seq:
         await way.keep_newest()
-    return Opened(way.view, recent)
+    return Opened(way.view, recent, way.erasures)
 
 
 def _before_window(view: View) -> int:
@@ -142,21 +150,21 @@ async def _far(way: _Way, last: int, head: Head) -> Opened:
         await way.take(page)
     if way.view.head == head:
         await way.keep_newest()
-    return Opened(way.view, page)
+    return Opened(way.view, page, way.erasures)
 
 
-async def keep_view(log: Log, chat: str, view: View) -> int:
-    """A snapshot for whoever opens the chat next; says how many bytes it has."""
+async def keep_view(log: Log, chat: str, view: View, erasures: str = "") -> int:
+    """A snapshot for whoever opens the chat next, unless something was erased since; says how many bytes it has."""
     if log.storage.read_only:
         return 0
     data = dump(view)
-    await log.storage.keep(chat, view.head, data)
+    await log.storage.keep(chat, view.head, data, erasures)
     return len(data)
 
 
-async def _try_to_keep(log: Log, chat: str, view: View) -> None:
+async def _try_to_keep(log: Log, chat: str, view: View, erasures: str) -> None:
     with suppress(ChatfoldError):  # whoever needs the chat itself will be told
-        await keep_view(log, chat, view)
+        await keep_view(log, chat, view, erasures)
 
 
 def put_off(work: Coroutine[None, None, None], later: Later) -> None:
@@ -170,10 +178,12 @@ async def keep_up(log: Log, chat: str, base: View, upto: Opened) -> None:
     with suppress(OutOfOrder, ChatfoldError):  # whoever needs the chat itself will be told
         borders = await log.storage.borders(chat)
         if bisect_left(borders, base.seq + 1) == bisect_left(borders, upto.view.seq):
-            await keep_view(log, chat, upto.view)
+            await keep_view(log, chat, upto.view, upto.erasures)
             return
         entries = await entries_of(log, chat, ((base.seq + 1, upto.view.seq),), upto.recent)
-        way = _Way(log, chat, base, len(entries) * _BYTES)  # at the end, and at borders before it
+        way = _Way(
+            log, chat, base, upto.erasures, len(entries) * _BYTES
+        )  # at the end, and at borders before it
         await way.take(entries)
         await way.keep()
 

@@ -40,7 +40,15 @@ from eventlog.redaction import finish_redactions, redact_chats
 from eventlog.search import SEARCH, Hit, SearchIndex
 from eventlog.searching import search
 from eventlog.segment import SEGMENT_BYTES, Place
-from eventlog.snapshots import keep_file, keep_snapshot, kept_file, snapshot_seqs, snapshots
+from eventlog.snapshots import (
+    drop_snapshot,
+    erasures,
+    keep_file,
+    keep_snapshot,
+    kept_file,
+    snapshot_seqs,
+    snapshots,
+)
 from eventlog.storage import Durability
 from eventlog.watch import Watch
 from eventlog.writer import Writer
@@ -276,18 +284,27 @@ class FileStorage:
 
     # --- snapshots ---------------------------------------------------------------------------------------
 
-    async def keep(self, chat: str, head: Head, data: bytes) -> None:
+    async def erasures(self, chat: str) -> str:
+        return erasures(self._disk, self._reader(chat).path)
+
+    async def keep(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         if not self.read_only:
             folder = self._reader(chat)
-            await asyncio.to_thread(self._keep, folder, head, data)
+            await asyncio.to_thread(self._keep, folder, head, data, erasures)
 
-    def _keep(self, folder: Folder, head: Head, data: bytes) -> None:
+    def _keep(self, folder: Folder, head: Head, data: bytes, known: str) -> None:
+        if erasures(self._disk, folder.path) != known:
+            return
         with folder.lock, suppress(NoSuchChat):
             end = folder.tail().at.seq
             if folder.snapshots is None:
                 folder.snapshots = snapshot_seqs(self._disk, folder.path)
             border = folder.is_border(head.seq)
             keep_snapshot(self._disk, folder.path, head, data, end, folder.snapshots, border=border)
+        # An erasure says so before it drops all snapshots: either it has dropped this one, or it is told here.
+        if erasures(self._disk, folder.path) != known:
+            drop_snapshot(self._disk, folder.path, head)
+            folder.snapshots = None
 
     async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         for found in snapshots(self._disk, self._reader(chat).path, last):

@@ -175,6 +175,7 @@ class MemoryStorage:
             raise ChatExists("there is a chat of this key already", chat=new)
         child = _Chat()
         child.blobs.update(parent.blobs)
+        child.erasures = parent.erasures
         child.kept = {key: kept for key, kept in parent.kept.items() if kept[0].seq <= at}
         child.lines = parent.lines[:at]
         for seq, line in enumerate(child.lines, 1):
@@ -257,9 +258,13 @@ class MemoryStorage:
         lines = enumerate(found.lines, 1)
         return [seq for seq, line in lines if holds(decode(found.whole(line)).event, wanted)]
 
-    async def keep(self, chat: str, head: Head, data: bytes) -> None:
+    async def erasures(self, chat: str) -> str:
         found = self._chats.get(chat)
-        if found is not None:
+        return str(found.erasures) if found and found.erasures else ""
+
+    async def keep(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        found = self._chats.get(chat)
+        if found is not None and await self.erasures(chat) == erasures:
             apart = all(abs(seq - head.seq) >= _NEAR for seq in (0, *found.kept) if isinstance(seq, int))
             if apart or head.seq % _BORDER == 0:
                 found.kept[head.seq] = (head, data)

@@ -36,6 +36,7 @@ from eventlog.names import folder_name
 from eventlog.offsets import CACHE
 from eventlog.seals import sealed
 from eventlog.segment import Place
+from eventlog.snapshots import ERASED, tell_of_erasure
 from eventlog.tombstones import View, erasure, spread, tombstone
 from eventlog.values import escape_text, unescape
 
@@ -188,9 +189,9 @@ def _erase(folder: Folder, entries: dict[int, str], seen: int) -> set[int]:
     wanted = {seq for seq, link in entries.items() if folder.link(seq) == link}
     wanted = spread(wanted, _view(folder, seen + 1).pointing)
     firsts = folder.segments()
-    _drop_caches(
-        folder
-    )  # now as well: cut short after this, no snapshot says what the log does not say any more
+    tell_of_erasure(folder.disk, folder.path)
+    # Now as well: cut short after this, no snapshot says what the log does not say any more.
+    _drop_caches(folder)
     # The last segment first: what refers to a text is erased before the text it refers to.
     for first, following in reversed(list(zip(firsts, [*firsts[1:], 1 << 62], strict=True))):
         here = {seq for seq in wanted if first <= seq < following}
@@ -258,7 +259,7 @@ def _drop_caches(folder: Folder) -> None:
     for name in (ASIDE, CACHE):
         with suppress(FileNotFoundError):
             for inner in folder.disk.names(folder.path / name):
-                if inner != "lookups":
+                if inner not in ("lookups", ERASED):
                     with suppress(IsADirectoryError):
                         folder.disk.unlink(folder.path / name / inner)
             folder.disk.sync_folder(folder.path / name)

@@ -2,11 +2,13 @@
 
     cache/newest.snapshot              near the end; overwritten each time
     cache/<seq, 16 digits>.snapshot    at the end of a full segment, and in between where it is small: any entry is near one
+    cache/erased                       another text after every erasure: what was read before that one is not kept any more
 
 A file is one checked line that names the history it belongs to, then the bytes. A cache: what is missing or does not
 verify is passed over. Whether ``(seq, sum)`` is still a point of the log is for the reader to see, who goes on from there.
 """
 
+import os
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -15,12 +17,13 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog.disk import Disk, opened, publish, read_at, unpublished
+from eventlog.disk import Disk, opened, publish, read_at, read_file, unpublished
 from eventlog.events import Head
 from eventlog.line import Count, checked, seal_up
 from eventlog.offsets import CACHE, ensure_cache
 
 _NEWEST = "newest.snapshot"
+ERASED = "erased"
 _APART, _BYTES = 128, 200  # entries between two that stay, at least; bytes of them an entry, at most
 _NEAR = 256  # entries from the end, of the newest
 _TITLE = 512  # bytes in which the first line ends
@@ -109,6 +112,27 @@ def snapshot_seqs(disk: Disk, folder: Path) -> list[int]:
     return sorted([int(number) for number in numbers if number.isascii() and number.isdigit()])
 
 
+def drop_snapshot(disk: Disk, folder: Path, head: Head) -> None:
+    """Also if it is the newest by now."""
+    for name in (f"{head.seq:016d}.snapshot", _NEWEST):
+        with suppress(OSError):
+            disk.unlink(folder / CACHE / name)
+
+
+def erasures(disk: Disk, folder: Path) -> str:
+    """What the last erasure left in ``cache``; nothing before the first."""
+    try:
+        return read_file(disk, folder / CACHE / ERASED).decode("ascii", "replace")
+    except OSError:
+        return ""
+
+
+def tell_of_erasure(disk: Disk, folder: Path) -> None:
+    """From now on no snapshot is kept of what was read before."""
+    ensure_cache(disk, folder)
+    publish(disk, folder / CACHE / ERASED, os.urandom(8).hex().encode(), durable=False)
+
+
 def share_snapshots(disk: Disk, old: Path, new: Path, last: int, firsts: Collection[int]) -> None:
     """Of those of at most seq ``last``, the nearest and those before these segments go along with a fork."""
     theirs, ours = old / CACHE, new / CACHE
@@ -120,6 +144,8 @@ def share_snapshots(disk: Disk, old: Path, new: Path, last: int, firsts: Collect
     newest = kept_file(disk, old, _NEWEST)
     if newest and newest[0].seq <= last:
         disk.link(theirs / _NEWEST, ours / _NEWEST)
+    with suppress(FileNotFoundError):
+        disk.link(theirs / ERASED, ours / ERASED)  # whoever goes on from a view of the parent knows that one
 
 
 def kept_file(disk: Disk, folder: Path, name: str, last: int | None = None) -> tuple[Head, bytes] | None:

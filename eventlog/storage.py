@@ -77,8 +77,14 @@ class Storage(Protocol):
     async def grep(self, chat: str, text: str) -> list[int]:
         """The seqs, in order, of the entries that hold this very text in one of their strings; see ``grepping``."""
 
-    async def keep(self, chat: str, head: Head, data: bytes) -> None:
-        """Keeps bytes made from the entries up to ``head``, as a cache: they may be gone the next moment."""
+    async def erasures(self, chat: str) -> str:
+        """Another text after every erasure; none before the first."""
+
+    async def keep(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        """Keeps bytes made from the entries up to ``head``, as a cache: they may be gone the next moment.
+
+        ``erasures``: as it was before these were read. If it is another by now, the bytes may hold what was erased, and are not kept.
+        """
 
     def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         """What was kept at or before seq ``last``, newest first. The log may have become another one since."""

@@ -103,10 +103,10 @@ class SlowlyKept(MemoryStorage):
         super().__init__()
         self.asked, self.may = asyncio.Event(), asyncio.Event()
 
-    async def keep(self, chat: str, head: Head, data: bytes) -> None:
+    async def keep(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         self.asked.set()
         await self.may.wait()
-        await super().keep(chat, head, data)
+        await super().keep(chat, head, data, erasures)
 
 
 async def test_taking_a_snapshot_never_delays_opening() -> None:
@@ -119,6 +119,19 @@ async def test_taking_a_snapshot_never_delays_opening() -> None:
         await storage.asked.wait()
         storage.may.set()
     assert (await anext(storage.kept("chat")))[0] == await chat.log.head("chat")
+
+
+async def test_a_snapshot_of_what_was_erased_meanwhile_is_not_kept() -> None:
+    storage = SlowlyKept()
+    log = Log(storage)
+    titled = ContextOpened("c", "a title")
+    await log.append("chat", *(user(f"question {number}") for number in range(100)), titled)
+    async with Store(storage) as store:
+        await store.chat("chat")
+        await storage.asked.wait()
+        await log.redact("chat", 101)
+        storage.may.set()
+    assert not any([b"a title" in data async for _, data in storage.kept("chat")])
 
 
 async def test_a_storage_that_keeps_nothing_is_not_asked_to() -> None:

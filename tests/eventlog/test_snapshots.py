@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from eventlog import FileStorage, Head, Log, MemoryStorage, MessageAdded, Noted, Storage, Text
 from eventlog.disk import Disk
+from eventlog.folder import Folder
+from eventlog.redaction import redact_chats
 from eventlog.segment import line_before, line_near
 
 
@@ -65,6 +67,40 @@ async def test_an_erasure_drops_them(filled: Log) -> None:
     await filled.storage.keep("chat", Head(8_990, "a" * 16), b"what was said")
     await filled.redact("chat", 5)
     assert await seqs(filled.storage) == []
+
+
+async def test_what_was_read_before_an_erasure_is_not_kept_after_it(filled: Log) -> None:
+    before = await filled.storage.erasures("chat")
+    for _ in range(2):  # each erasure is another one
+        known = await filled.storage.erasures("chat")
+        await filled.redact("chat", 5)
+        for erasures in {before, known}:
+            await filled.storage.keep("chat", Head(8_990, "a" * 16), b"what was said", erasures)
+        assert await seqs(filled.storage) == []
+    now = await filled.storage.erasures("chat")
+    await filled.storage.keep("chat", Head(8_990, "a" * 16), b"what is left", now)
+    assert await seqs(filled.storage) == [8_990]
+    await filled.fork("chat", "fork", 8_990)
+    assert await filled.storage.erasures("fork") == now
+
+
+class ErasedMeanwhile(Disk):
+    """Somebody else erases an entry just before a snapshot is written."""
+
+    def create(self, path: Path) -> int:
+        if ".snapshot" in path.name:
+            chat = path.parents[1]
+            folder = Folder(chat, "chat", Disk())
+            redact_chats(chat.parents[1], "chat", [1], {"chat": folder}, ["chat"])
+        return super().create(path)
+
+
+async def test_one_that_an_erasure_has_not_seen_is_dropped(tmp_path: Path) -> None:
+    async with Log(FileStorage(tmp_path)) as log:
+        await log.append("chat", *(say(f"number {number}") for number in range(300)))
+    async with Log(FileStorage(tmp_path, disk=ErasedMeanwhile())) as log:
+        await log.storage.keep("chat", Head(300, "a" * 16), b"number 0")
+        assert await seqs(log.storage) == []
 
 
 async def test_a_chat_that_is_gone_keeps_nothing_and_complains_about_nothing(filled: Log) -> None:

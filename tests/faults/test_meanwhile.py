@@ -162,8 +162,9 @@ async def appending(log: Log) -> object:
 
 
 async def opening(log: Log) -> object:
-    chat = await Store(log.storage).chat("chat")
-    return chat.seq, len(await chat.messages("openai"))
+    async with Store(log.storage) as store:  # which waits for the snapshot
+        chat = await store.chat("chat")
+        return chat.seq, len(await chat.messages("openai"))
 
 
 async def checking(log: Log) -> object:
