@@ -70,9 +70,8 @@ async def open_view(
                     return await _forward(_Way(log, chat, base, erasures, len(data), later), last, head)
     try:
         return await _forward(_Way(log, chat, start(projections), erasures, later=later), last, head)
-    except (
-        OutOfOrder
-    ):  # from its start on, nothing is, unless another chat took the place of the one we had the head of
+    except OutOfOrder:
+        # From its start on, nothing is, unless another chat took the place of the one we had the head of.
         raise ChatDeleted("the chat was deleted", chat=chat, seq=last) from None
 
 
@@ -181,9 +180,8 @@ async def keep_up(log: Log, chat: str, base: View, upto: Opened) -> None:
             await keep_view(log, chat, upto.view, upto.erasures)
             return
         entries = await entries_of(log, chat, ((base.seq + 1, upto.view.seq),), upto.recent)
-        way = _Way(
-            log, chat, base, upto.erasures, len(entries) * _BYTES
-        )  # at the end, and at borders before it
+        # At the end, and at borders before it.
+        way = _Way(log, chat, base, upto.erasures, len(entries) * _BYTES)
         await way.take(entries)
         await way.keep()
 

@@ -120,9 +120,9 @@ class Lookups:
 
     def _cut(self) -> None:
         """Turns the recent fingerprints into a run."""
-        link = self._link(self._seen)
-        if link is None or not self._recent or self._seen < self._next:
-            return
+        link = self._link(self._seen) if self._recent and self._seen >= self._next else None
+        if link is None:
+            return  # nothing is new, or the log was cut meanwhile
         before = self._runs[-1].link if self._runs else ORIGIN
         rows = [(upper << 32) | seq for upper, seqs in self._recent.items() for seq in seqs]
         self._runs.append(new_run(self._next, self._seen, before, link, rows))
