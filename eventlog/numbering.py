@@ -18,9 +18,11 @@ from eventlog.line import (
     decode,
     event_bytes,
     frame,
+    link_of,
     marked,
     marks,
     named,
+    prev_of,
     refer,
     reference,
     resolve,
@@ -144,7 +146,9 @@ def _earlier(request: Append, name: str, head: Head, history: History) -> list[E
     for seq in history.find(id_fingerprint(name)):
         if not 0 < seq <= head.seq:  # a cache that somebody made up
             continue
-        if decode(resolve(history.line(seq), history.line, history.blob)).id != name:
+        line = history.line(seq)
+        if decode(resolve(line, history.line, history.blob)).id != name:
+            _check_followed(seq, line, head, history)
             continue
         lines = _lines_of_batch(seq, head, history)
         # An erased entry cannot be compared any more; its id still stands for it.
@@ -155,6 +159,13 @@ def _earlier(request: Append, name: str, head: Head, history: History) -> list[E
             raise IdConflict(f"id {name!r} was used for other content", chat=request.chat, seq=seq)
         return [decode(resolve(line, history.line, history.blob)) for line in lines]
     return []
+
+
+def _check_followed(seq: int, line: bytes, head: Head, history: History) -> None:
+    """Half of a fingerprint is seldom another id's, too: then this is the line that the next one follows, not one put in its place."""
+    after = prev_of(history.line(seq + 1)).decode() if seq < head.seq else head.sum
+    if link_of(line).decode() != after:
+        raise CorruptLog("another line was put in the place of this one", seq=seq)
 
 
 def _lines_of_batch(seq: int, head: Head, history: History) -> list[bytes]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_storage_agreement import abandon
 
-from eventlog import Disk, Entry, FileStorage, Log, Noted, scan
+from eventlog import CorruptLog, Disk, Entry, FileStorage, Log, Noted, scan
 from eventlog.folder import Folder
 from eventlog.line import build, decode, draft, seal_up, seq_of, verifies
 from eventlog.lookups import Lookups, fingerprints_of
@@ -243,6 +243,21 @@ async def test_lookups_that_know_entries_a_crash_took_away_do_not_hide_new_ones(
         assert again.seq == 3
     async with Log(FileStorage(tmp_path)) as log:
         assert await log.append("chat", Noted("new"), id="new") == [first]
+
+
+async def test_an_id_whose_line_another_was_put_in_place_of_is_not_taken_for_new(tmp_path: Path) -> None:
+    async with Log(FileStorage(tmp_path, segment_bytes=1000)) as log:
+        for chat in ("ours", "them"):
+            for number in range(40):
+                await log.append(
+                    chat, Noted("n", f"{chat} {number}"), id=f"{chat} {number}", durability="off"
+                )
+    ours, theirs = ((tmp_path / f"chats/{chat}/{1:016d}.jsonl") for chat in ("ours", "them"))
+    header, _, *rest = ours.read_bytes().split(b"\n")
+    ours.write_bytes(b"\n".join((header, theirs.read_bytes().split(b"\n")[1], *rest)))
+    async with Log(FileStorage(tmp_path, segment_bytes=1000)) as log:
+        with pytest.raises(CorruptLog):
+            await log.append("ours", Noted("n", "ours 0"), id="ours 0")
 
 
 @pytest.mark.usefixtures("long_runs")
