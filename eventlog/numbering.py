@@ -147,8 +147,8 @@ def _earlier(request: Append, name: str, head: Head, history: History) -> list[E
         if not 0 < seq <= head.seq:  # a cache that somebody made up
             continue
         line = history.line(seq)
+        _check_followed(seq, line, head, history)
         if decode(resolve(line, history.line, history.blob)).id != name:
-            _check_followed(seq, line, head, history)
             continue
         lines = _lines_of_batch(seq, head, history)
         # An erased entry cannot be compared any more; its id still stands for it.
@@ -162,7 +162,7 @@ def _earlier(request: Append, name: str, head: Head, history: History) -> list[E
 
 
 def _check_followed(seq: int, line: bytes, head: Head, history: History) -> None:
-    """Half of a fingerprint is seldom another id's, too: then this is the line that the next one follows, not one put in its place."""
+    """This is the line that the next one follows, not one of another chat that was put in its place."""
     after = prev_of(history.line(seq + 1)).decode() if seq < head.seq else head.sum
     if link_of(line).decode() != after:
         raise CorruptLog("another line was put in the place of this one", seq=seq)
