@@ -21,45 +21,45 @@ Where to look. ``store``, ``chat`` what can be done, ``moment`` what can be read
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent.chat import Chat
-from agent.compaction import HISTORY, IN_MEMORY, Policy
-from agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
-from agent.execution import NotRunning, execution, inject_assistant_once, inject_system_once
-from agent.listing import Listed
-from agent.moment import Moment
-from agent.opening import Opened, keep_view, open_view, window_entries
-from agent.says import assistant, system, user
-from agent.store import Store
-from agent.summary import Material
-from eventlog import NoSuchPoint
+from chatfold.agent.chat import Chat
+from chatfold.agent.compaction import HISTORY, IN_MEMORY, Policy
+from chatfold.agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
+from chatfold.agent.execution import NotRunning, execution, inject_assistant_once, inject_system_once
+from chatfold.agent.listing import Listed
+from chatfold.agent.moment import Moment
+from chatfold.agent.opening import Opened, keep_view, open_view, window_entries
+from chatfold.agent.says import assistant, system, user
+from chatfold.agent.store import Store
+from chatfold.agent.summary import Material
+from chatfold.eventlog import NoSuchPoint
 
 if TYPE_CHECKING:
-    from agent.anthropic_model import AnthropicModel
-    from agent.chat_tools import CHAT_TOOLS
-    from agent.models import Answer, Asked, Model, ModelFailed, ScriptedModel
-    from agent.openai_model import OpenAIModel
-    from agent.results import Result
-    from agent.runtime import Agent
-    from agent.shell import shell_tool
-    from agent.steps import Step
-    from agent.tools import Tool, tool
+    from chatfold.agent.anthropic_model import AnthropicModel
+    from chatfold.agent.chat_tools import CHAT_TOOLS
+    from chatfold.agent.models import Answer, Asked, Model, ModelFailed, ScriptedModel
+    from chatfold.agent.openai_model import OpenAIModel
+    from chatfold.agent.results import Result
+    from chatfold.agent.runtime import Agent
+    from chatfold.agent.shell import shell_tool
+    from chatfold.agent.steps import Step
+    from chatfold.agent.tools import Tool, tool
 
 # Whoever only keeps or looks at chats does not wait for what an agent needs: these are imported when they are first used.
 _LATE = {
-    "AnthropicModel": "agent.anthropic_model",
-    "CHAT_TOOLS": "agent.chat_tools",
-    "Answer": "agent.models",
-    "Asked": "agent.models",
-    "Model": "agent.models",
-    "ModelFailed": "agent.models",
-    "ScriptedModel": "agent.models",
-    "OpenAIModel": "agent.openai_model",
-    "Result": "agent.results",
-    "Agent": "agent.runtime",
-    "shell_tool": "agent.shell",
-    "Step": "agent.steps",
-    "Tool": "agent.tools",
-    "tool": "agent.tools",
+    "AnthropicModel": "chatfold.agent.anthropic_model",
+    "CHAT_TOOLS": "chatfold.agent.chat_tools",
+    "Answer": "chatfold.agent.models",
+    "Asked": "chatfold.agent.models",
+    "Model": "chatfold.agent.models",
+    "ModelFailed": "chatfold.agent.models",
+    "ScriptedModel": "chatfold.agent.models",
+    "OpenAIModel": "chatfold.agent.openai_model",
+    "Result": "chatfold.agent.results",
+    "Agent": "chatfold.agent.runtime",
+    "shell_tool": "chatfold.agent.shell",
+    "Step": "chatfold.agent.steps",
+    "Tool": "chatfold.agent.tools",
+    "tool": "chatfold.agent.tools",
 }
 
 
@@ -107,7 +107,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
-        raise AttributeError(f"module 'agent' has no attribute {name!r}")
+        raise AttributeError(f"module 'chatfold.agent' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_LATE[name]), name)
     return value
 

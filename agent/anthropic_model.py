@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from agent.models import Answer, Asked, Piece, Request
-from agent.providers import (
+from chatfold.agent.models import Answer, Asked, Piece, Request
+from chatfold.agent.providers import (
     GO_ON,
     counts,
     cut_short,
@@ -28,9 +28,9 @@ from agent.providers import (
     sent,
     unused,
 )
-from eventlog import Json, Part, Reasoning, Text
-from projections import Message, anthropic
-from projections.wire import json_text
+from chatfold.eventlog import Json, Part, Reasoning, Text
+from chatfold.projections import Message, anthropic
+from chatfold.projections.wire import json_text
 
 MAX_TOKENS = 8_192
 """Of an answer: what every model of today can give. A call of a tool that is longer is cut off, and fails."""

@@ -12,11 +12,11 @@ provider's cache of everything after it, but before the question: see ``running`
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.chat import Chat
-from eventlog import Json, SkillActivated
-from eventlog.names import folder_name
-from projections import skills
-from projections.text import one_line
+from chatfold.agent.chat import Chat
+from chatfold.eventlog import Json, SkillActivated
+from chatfold.eventlog.names import folder_name
+from chatfold.projections import skills
+from chatfold.projections.text import one_line
 
 _LINE = 1000
 

@@ -10,17 +10,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from datetime import datetime
 from typing import Literal, Self, TypeAlias
 
-from agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
-from agent.errors import CannotFit, SummaryFailed
-from agent.exporting import Form
-from agent.moment import Moment
-from agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, keep_up, open_view, put_off
-from agent.overflow import is_too_long
-from agent.receiving import continued
-from agent.says import Called, Content, assistant, injected, new_id, user
-from agent.shelf import cleared, loaded, opened_anew, recalled
-from agent.summary import by_looking
-from eventlog import (
+from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
+from chatfold.agent.errors import CannotFit, SummaryFailed
+from chatfold.agent.exporting import Form
+from chatfold.agent.moment import Moment
+from chatfold.agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, keep_up, open_view, put_off
+from chatfold.agent.overflow import is_too_long
+from chatfold.agent.receiving import continued
+from chatfold.agent.says import Called, Content, assistant, injected, new_id, user
+from chatfold.agent.shelf import cleared, loaded, opened_anew, recalled
+from chatfold.agent.summary import by_looking
+from chatfold.eventlog import (
     ChatDeleted,
     CheckpointSet,
     CompactionReverted,
@@ -40,8 +40,8 @@ from eventlog import (
     SkillDeactivated,
     ToolCalled,
 )
-from projections import contexts, estimate, lineage
-from projections.tokens import Counter
+from chatfold.projections import contexts, estimate, lineage
+from chatfold.projections.tokens import Counter
 
 Point: TypeAlias = int | str | datetime
 """A seq, the name of a checkpoint, or a time."""

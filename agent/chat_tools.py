@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
-from agent.errors import NoSuchContext
-from agent.execution import execution
-from agent.history_tools import HISTORY_TOOLS
-from agent.sending import send_tool
-from agent.tools import Tool, tool
-from projections import contexts
+from chatfold.agent.errors import NoSuchContext
+from chatfold.agent.execution import execution
+from chatfold.agent.history_tools import HISTORY_TOOLS
+from chatfold.agent.sending import send_tool
+from chatfold.agent.tools import Tool, tool
+from chatfold.projections import contexts
 
 _Object: TypeAlias = dict[str, Any]
 _Limit = Annotated[int, Meta(ge=1, le=200)]

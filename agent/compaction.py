@@ -17,14 +17,14 @@ from itertools import accumulate, takewhile
 
 import msgspec
 
-from agent.errors import CannotFit, SummaryFailed
-from agent.summary import Material
-from eventlog import Compacted, Event
-from projections import Message, View, calls, contexts, estimate, usage, window
-from projections.cutting import tokens_of
-from projections.prompt import SUMMARY
-from projections.spans import Spans, common
-from projections.tokens import FRAMING, Counter
+from chatfold.agent.errors import CannotFit, SummaryFailed
+from chatfold.agent.summary import Material
+from chatfold.eventlog import Compacted, Event
+from chatfold.projections import Message, View, calls, contexts, estimate, usage, window
+from chatfold.projections.cutting import tokens_of
+from chatfold.projections.prompt import SUMMARY
+from chatfold.projections.spans import Spans, common
+from chatfold.projections.tokens import FRAMING, Counter
 
 _LATE = 1 << 62  # later than any seq
 

@@ -7,7 +7,7 @@ ChatfoldError
 └── CannotFit          even after compaction the prompt is larger than the budget: ``tokens`` against ``budget``
 """
 
-from eventlog import ChatfoldError
+from chatfold.eventlog import ChatfoldError
 
 
 class NoSuchContext(ChatfoldError):

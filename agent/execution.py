@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, TypeAlias
 
-from agent.chat import Chat
-from eventlog import (
+from chatfold.agent.chat import Chat
+from chatfold.eventlog import (
     ChatfoldError,
     ContextCleared,
     ContextOpened,

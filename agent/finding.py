@@ -3,10 +3,10 @@
 import re
 from unicodedata import normalize
 
-from eventlog import Log
-from projections import Contexts, archived
-from projections.context import Context
-from projections.spans import includes, minus, spans
+from chatfold.eventlog import Log
+from chatfold.projections import Contexts, archived
+from chatfold.projections.context import Context
+from chatfold.projections.spans import includes, minus, spans
 
 _MOST_WORDS = 24
 _MOST_HITS = 200  # of a word

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from agent.opening import open_view
-from eventlog import ChatfoldError, Head, Log, Redacted
-from eventlog.values import escape_text, unescape
-from projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, start, turn
-from projections.listing import Fork
-from projections.snapshots import dump, load
+from chatfold.agent.opening import open_view
+from chatfold.eventlog import ChatfoldError, Head, Log, Redacted
+from chatfold.eventlog.values import escape_text, unescape
+from chatfold.projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, start, turn
+from chatfold.projections.listing import Fork
+from chatfold.projections.snapshots import dump, load
 
 _SHOWN: tuple[Projection[Any], ...] = (outline, lineage, turn)
 _NEAR = 256  # new entries; if there are more, a snapshot is nearer

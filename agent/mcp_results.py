@@ -23,7 +23,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from eventlog import Data, File, Json, Part, Text
+from chatfold.eventlog import Data, File, Json, Part, Text
 
 
 def parts_of(result: CallToolResult) -> tuple[Part, ...]:

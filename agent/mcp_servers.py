@@ -7,7 +7,7 @@ from typing import TextIO, TypeAlias
 
 import msgspec
 
-from agent.steps import masked
+from chatfold.agent.steps import masked
 
 
 class Stdio:

@@ -15,8 +15,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog import ChatfoldError, Json, Part, Text
-from projections import Message
+from chatfold.eventlog import ChatfoldError, Json, Part, Text
+from chatfold.projections import Message
 
 
 class Offered(msgspec.Struct, frozen=True):

@@ -6,13 +6,13 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from agent.errors import NoSuchContext
-from agent.exporting import Form, write_file
-from agent.finding import best_context
-from agent.opening import Opened, entries_of
-from agent.says import Called
-from eventlog import Entry, Hit, Log, ToolCalled
-from projections import (
+from chatfold.agent.errors import NoSuchContext
+from chatfold.agent.exporting import Form, write_file
+from chatfold.agent.finding import best_context
+from chatfold.agent.opening import Opened, entries_of
+from chatfold.agent.says import Called
+from chatfold.eventlog import Entry, Hit, Log, ToolCalled
+from chatfold.projections import (
     Cut,
     Execution,
     IndexRow,
@@ -35,9 +35,9 @@ from projections import (
     previews,
     window,
 )
-from projections.prompt import build
-from projections.spans import Spans, spans
-from projections.tokens import Counter
+from chatfold.projections.prompt import build
+from chatfold.projections.spans import Spans, spans
+from chatfold.projections.tokens import Counter
 
 S = TypeVar("S")
 
@@ -190,8 +190,8 @@ class Moment:
             case "jsonl":
                 raise ValueError("the log of an earlier moment: fork the chat there, and export the fork")
             case "markdown" | "html":
-                from projections.to_html import Page  # noqa: PLC0415 (for whoever exports)
-                from projections.to_markdown import Document  # noqa: PLC0415
+                from chatfold.projections.to_html import Page  # noqa: PLC0415 (for whoever exports)
+                from chatfold.projections.to_markdown import Document  # noqa: PLC0415
 
                 document = (Document if form == "markdown" else Page)(now[outline].title)
                 yield document.begin().encode()
@@ -199,7 +199,7 @@ class Moment:
                     yield "".join(map(document.of, page)).encode()
                 yield document.end().encode()
             case "ui":
-                from projections import ui_messages  # noqa: PLC0415
+                from chatfold.projections import ui_messages  # noqa: PLC0415
 
                 yield _json(ui_messages(await now.context_entries(), chat_key=self.key))
             case _:

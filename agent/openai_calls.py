@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from agent.models import Asked
-from agent.providers import decoded, said, unused
-from projections.wire import json_text
+from chatfold.agent.models import Asked
+from chatfold.agent.providers import decoded, said, unused
+from chatfold.projections.wire import json_text
 
 
 class _Call(msgspec.Struct):

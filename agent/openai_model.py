@@ -12,9 +12,9 @@ package's own retries are off, since the run's are events; failures: see ``provi
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal, TypeAlias
 
-from agent.models import Answer, Piece, Request
-from agent.openai_calls import Calls
-from agent.providers import (
+from chatfold.agent.models import Answer, Piece, Request
+from chatfold.agent.openai_calls import Calls
+from chatfold.agent.providers import (
     GO_ON,
     counts,
     cut_short,
@@ -26,8 +26,8 @@ from agent.providers import (
     said,
     sent,
 )
-from eventlog import Part, Reasoning, Text
-from projections import Message, openai_chat
+from chatfold.eventlog import Part, Reasoning, Text
+from chatfold.projections import Message, openai_chat
 
 Kind: TypeAlias = Literal["text", "reasoning"]
 

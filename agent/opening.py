@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
-from projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start, window
-from projections.snapshots import dump, load
-from projections.spans import Spans, minus
+from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
+from chatfold.projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start, window
+from chatfold.projections.snapshots import dump, load
+from chatfold.projections.spans import Spans, minus
 
 KEEP = 256
 """How far the end may be from the newest snapshot, in entries."""

@@ -20,10 +20,10 @@ from typing import TypeAlias
 
 from xxhash import xxh3_64_hexdigest
 
-from agent.errors import OtherHistory
-from eventlog import Entry, Event, File, MessageAdded, Rewound, ToolCalled, ToolReturned
-from projections.prompt import INTERRUPTED
-from projections.text import text_of
+from chatfold.agent.errors import OtherHistory
+from chatfold.eventlog import Entry, Event, File, MessageAdded, Rewound, ToolCalled, ToolReturned
+from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.text import text_of
 
 _Key: TypeAlias = tuple[str, ...]
 

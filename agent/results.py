@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     Entry,
     Json,
     MessageAdded,
@@ -15,9 +15,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.cost import Spent, spent
-from projections.text import text_of
-from projections.wire import words_of
+from chatfold.projections.cost import Spent, spent
+from chatfold.projections.text import text_of
+from chatfold.projections.wire import words_of
 
 
 class Use(msgspec.Struct):

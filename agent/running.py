@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agent.chat import Chat
-from agent.compaction import Policy, Summarise
-from agent.errors import SummaryFailed
-from agent.execution import RUNTIME, Draw, Execution, Send, enter, within
-from agent.models import (
+from chatfold.agent.chat import Chat
+from chatfold.agent.compaction import Policy, Summarise
+from chatfold.agent.errors import SummaryFailed
+from chatfold.agent.execution import RUNTIME, Draw, Execution, Send, enter, within
+from chatfold.agent.models import (
     Answer,
     Model,
     ModelFailed,
@@ -30,12 +30,12 @@ from agent.models import (
     payload_of,
     settings_of,
 )
-from agent.moment import Moment
-from agent.overflow import is_too_long
-from agent.says import Called
-from agent.steps import Step, answer_step, tool_step
-from agent.tools import Outcome, Tool, failed, used
-from eventlog import (
+from chatfold.agent.moment import Moment
+from chatfold.agent.overflow import is_too_long
+from chatfold.agent.says import Called
+from chatfold.agent.steps import Step, answer_step, tool_step
+from chatfold.agent.tools import Outcome, Tool, failed, used
+from chatfold.eventlog import (
     ChatfoldError,
     Compacted,
     ContextRecalled,
@@ -52,18 +52,18 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from eventlog.search_terms import OURS
-from projections import contexts, executions
-from projections.prompt import INTERRUPTED
-from projections.work import turn
+from chatfold.eventlog.search_terms import OURS
+from chatfold.projections import contexts, executions
+from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.work import turn
 
 SHOWN = (MessageAdded, ToolCalled, ToolReturned, Injected, ContextRecalled, Compacted)
 """What a request is made of."""
 PAYLOADS = frozenset(
     {
-        "agent.models.ScriptedModel.payload",
-        "agent.openai_model.OpenAIModel.payload",
-        "agent.anthropic_model.AnthropicModel.payload",
+        "chatfold.agent.models.ScriptedModel.payload",
+        "chatfold.agent.openai_model.OpenAIModel.payload",
+        "chatfold.agent.anthropic_model.AnthropicModel.payload",
     }
 )
 """Of these the provider's name is enough to know which code made a request."""

@@ -13,22 +13,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
-from agent.assembly import system_text
-from agent.chat import Chat, Point
-from agent.compaction import DEFAULT, Policy, Summarise
-from agent.execution import MOST_INJECTED, Draw, Send
-from agent.lanes import Lanes
-from agent.models import Model
-from agent.results import Result, result_of
-from agent.running import Ask, OnStep, Run
-from agent.says import Called, Content, new_id, user
-from agent.skill_files import SkillFiles, skill_tools
-from agent.store import Store
-from agent.summary import by_looking
-from agent.tools import Tool, by_name
-from eventlog import ChatExists, Entry, Json, MessageAdded, ModelCalled, NoSuchChat, RunFinished, RunStarted
-from projections import executions, turn
-from projections.text import text_of
+from chatfold.agent.assembly import system_text
+from chatfold.agent.chat import Chat, Point
+from chatfold.agent.compaction import DEFAULT, Policy, Summarise
+from chatfold.agent.execution import MOST_INJECTED, Draw, Send
+from chatfold.agent.lanes import Lanes
+from chatfold.agent.models import Model
+from chatfold.agent.results import Result, result_of
+from chatfold.agent.running import Ask, OnStep, Run
+from chatfold.agent.says import Called, Content, new_id, user
+from chatfold.agent.skill_files import SkillFiles, skill_tools
+from chatfold.agent.store import Store
+from chatfold.agent.summary import by_looking
+from chatfold.agent.tools import Tool, by_name
+from chatfold.eventlog import (
+    ChatExists,
+    Entry,
+    Json,
+    MessageAdded,
+    ModelCalled,
+    NoSuchChat,
+    RunFinished,
+    RunStarted,
+)
+from chatfold.projections import executions, turn
+from chatfold.projections.text import text_of
 
 
 class Agent:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog import Injected, Json, MessageAdded, Origin, Part, Role, Text, ToolReturned
-from eventlog.line import draft
+from chatfold.eventlog import Injected, Json, MessageAdded, Origin, Part, Role, Text, ToolReturned
+from chatfold.eventlog.line import draft
 
 Content = str | Part
 

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
-from agent.execution import Execution, call_id, execution
-from agent.says import Called
-from agent.tools import Tool, tool
-from eventlog import IdConflict, SendConfirmed, SendFailed, SendRequested, Text
-from projections.wire import clean
+from chatfold.agent.execution import Execution, call_id, execution
+from chatfold.agent.says import Called
+from chatfold.agent.tools import Tool, tool
+from chatfold.eventlog import IdConflict, SendConfirmed, SendFailed, SendRequested, Text
+from chatfold.projections.wire import clean
 
 UNKNOWN = "it was being sent when the process ended, and nobody knows whether it arrived"
 

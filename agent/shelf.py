@@ -6,11 +6,11 @@ answered yet, and the calls of the open step, so that a tool that changes the co
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from agent.errors import NoSuchContext
-from agent.summary import told
-from eventlog import ContextCleared, ContextOpened, ContextRecalled, ContextSwitched, Event
-from projections import Message, View, calls, contexts, executions
-from projections.text import one_line, text_of
+from chatfold.agent.errors import NoSuchContext
+from chatfold.agent.summary import told
+from chatfold.eventlog import ContextCleared, ContextOpened, ContextRecalled, ContextSwitched, Event
+from chatfold.projections import Message, View, calls, contexts, executions
+from chatfold.projections.text import one_line, text_of
 
 RECENT = 12
 _FULL = 12_000  # characters

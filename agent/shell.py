@@ -25,7 +25,7 @@ from typing import IO, Annotated, Any
 
 from msgspec import Meta
 
-from agent.tools import Tool, tool
+from chatfold.agent.tools import Tool, tool
 
 MOMENT = 1.0
 """Seconds between being told to end and being made to; also for what is still to be read then."""

@@ -29,13 +29,13 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from agent.execution import execution
-from agent.moment import Moment
-from agent.steps import beginning
-from agent.tools import Tool, tool
-from eventlog import Event, SkillActivated
-from projections import skills
-from projections.text import one_line
+from chatfold.agent.execution import execution
+from chatfold.agent.moment import Moment
+from chatfold.agent.steps import beginning
+from chatfold.agent.tools import Tool, tool
+from chatfold.eventlog import Event, SkillActivated
+from chatfold.projections import skills
+from chatfold.projections.text import one_line
 
 MOST_BYTES = 256 * 1024
 """Of a SKILL.md: it becomes part of the prompt."""

@@ -16,11 +16,11 @@ from typing import Literal
 
 import msgspec
 
-from agent.says import Called
-from agent.tools import Outcome
-from eventlog import Data, File, Json, Part, Text
-from projections.text import text_of
-from projections.wire import clean
+from chatfold.agent.says import Called
+from chatfold.agent.tools import Outcome
+from chatfold.eventlog import Data, File, Json, Part, Text
+from chatfold.projections.text import text_of
+from chatfold.projections.wire import clean
 
 MOST = 500
 _COMMAND = 160  # characters of a digest that are the command's

@@ -10,12 +10,12 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
-from agent.chat import Chat
-from agent.exporting import read_chunks
-from agent.listing import Listed, Listing
-from agent.opening import Later, open_view
-from eventlog import ChatfoldError, Durability, FileStorage, Log, MemoryStorage, Storage
-from projections import STANDARD, Projection
+from chatfold.agent.chat import Chat
+from chatfold.agent.exporting import read_chunks
+from chatfold.agent.listing import Listed, Listing
+from chatfold.agent.opening import Later, open_view
+from chatfold.eventlog import ChatfoldError, Durability, FileStorage, Log, MemoryStorage, Storage
+from chatfold.projections import STANDARD, Projection
 
 
 class Store:

@@ -16,10 +16,10 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
 
-from agent.models import Offered
-from eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
-from eventlog.line import draft
-from projections.wire import json_text
+from chatfold.agent.models import Offered
+from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
+from chatfold.eventlog.line import draft
+from chatfold.projections.wire import json_text
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
 """What becomes of a call whose result a crash has taken: run again, answered as interrupted, or left to ``on_open_call``."""

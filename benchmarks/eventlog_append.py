@@ -18,7 +18,7 @@ from xxhash import xxh3_64_hexdigest
 
 from benchmarks.measure import Row, at_least, compared, interleave, progress
 from benchmarks.workload import events as workload
-from eventlog import Event, FileStorage, Log, MessageAdded, Text
+from chatfold.eventlog import Event, FileStorage, Log, MessageAdded, Text
 
 CHAT = "chat"
 FIRST = MessageAdded("user", (Text("hello"),))

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from time import perf_counter
 
-from eventlog import FileStorage, Log, MessageAdded, Noted, Text
+from chatfold.eventlog import FileStorage, Log, MessageAdded, Noted, Text
 
 SHORT = "A word."
 LONG = f"A text that was never said before, {time.time_ns()}, and is long enough for the log to ask. " * 30

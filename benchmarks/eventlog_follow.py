@@ -11,7 +11,7 @@ import msgspec
 from benchmarks.eventlog_append import CHAT, FIRST
 from benchmarks.eventlog_store import remove, start_child
 from benchmarks.measure import Row, at_most, limited, progress
-from eventlog import FileStorage, Log, Noted
+from chatfold.eventlog import FileStorage, Log, Noted
 
 
 def rows(folder: Path, events: int) -> Iterator[Row]:

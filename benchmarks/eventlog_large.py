@@ -13,7 +13,7 @@ from time import perf_counter
 from benchmarks.eventlog_store import build, chat_folder, delete_caches, size_of
 from benchmarks.machine import in_new_process
 from benchmarks.measure import Case, Row, at_least, at_most, compared, interleave, limited, progress
-from eventlog import FileStorage, Log
+from chatfold.eventlog import FileStorage, Log
 
 MILLION = 1_000_000
 _SMALL = 1_000

@@ -9,7 +9,7 @@ import msgspec
 
 from benchmarks.eventlog_store import build, chat_folder, remove
 from benchmarks.measure import Row, at_least, compared, interleave, progress
-from eventlog import Entry, scan
+from chatfold.eventlog import Entry, scan
 
 _SCAN = "scan"
 _DECODE = "msgspec decode of lines in memory"

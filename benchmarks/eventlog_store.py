@@ -13,8 +13,8 @@ import msgspec
 from benchmarks.machine import HERE, environment
 from benchmarks.measure import progress
 from benchmarks.workload import turns
-from eventlog import Event, FileStorage, Log
-from eventlog.layout import chat_path
+from chatfold.eventlog import Event, FileStorage, Log
+from chatfold.eventlog.layout import chat_path
 
 _GROUP = 128  # turns
 

@@ -13,7 +13,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from benchmarks.workload import events as workload
-from eventlog import Event
+from chatfold.eventlog import Event
 
 
 def encode(events: list[Event], lines: list[bytes]) -> Callable[[], object]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from agent.opening import open_view, window_entries
 from benchmarks.projections_store import CHAT
-from eventlog import FileStorage, Log
-from projections import messages, openai_chat
+from chatfold.agent.opening import open_view, window_entries
+from chatfold.eventlog import FileStorage, Log
+from chatfold.projections import messages, openai_chat
 
 
 class Opened(msgspec.Struct, frozen=True):

@@ -12,16 +12,16 @@ from time import perf_counter
 
 import msgspec
 
-from agent.opening import open_view
 from benchmarks.eventlog_store import build as build_plain
 from benchmarks.eventlog_store import delete_caches
 from benchmarks.machine import in_new_process
 from benchmarks.measure import Row, at_least, at_most, compared, interleave, limited, progress
 from benchmarks.projections_child import Rebuilt, peak_memory
 from benchmarks.projections_store import CHAT, Built, history
-from eventlog import ContextOpened, Entry, Event, FileStorage, Log
-from projections import View, contexts
-from projections.snapshots import dump
+from chatfold.agent.opening import open_view
+from chatfold.eventlog import ContextOpened, Entry, Event, FileStorage, Log
+from chatfold.projections import View, contexts
+from chatfold.projections.snapshots import dump
 
 _FOLDED = 3_000  # entries, one by one; new contexts and compactions are among them
 _NEW_CONTEXT = ContextOpened("one-more", "What the lexer does with newlines", "another topic")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from agent.opening import keep_view, open_view
 from benchmarks.machine import in_new_process
 from benchmarks.measure import Row, Samples, at_most, compared, interleave, progress
 from benchmarks.projections_child import Opened
 from benchmarks.projections_store import CHAT, WINDOW
-from eventlog import FileStorage, Log
+from chatfold.agent.opening import keep_view, open_view
+from chatfold.eventlog import FileStorage, Log
 
 _BEHIND = 128  # entries; half of those after which opening keeps a new snapshot
 _COLD = "cold process"

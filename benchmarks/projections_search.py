@@ -11,11 +11,11 @@ from time import perf_counter
 from benchmarks.eventlog_store import chat_folder
 from benchmarks.measure import Row, at_least, at_most, interleave, limited, progress
 from benchmarks.projections_store import CHAT, SHOWN, Built
-from eventlog import Disk, Entry, scan
-from eventlog.folder import Folder
-from eventlog.line import decode
-from eventlog.search import SearchIndex
-from eventlog.search_terms import text_of
+from chatfold.eventlog import Disk, Entry, scan
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.line import decode
+from chatfold.eventlog.search import SearchIndex
+from chatfold.eventlog.search_terms import text_of
 
 _BATCH = 1_000
 _HITS = 20

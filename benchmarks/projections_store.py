@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent.opening import open_view
 from benchmarks.measure import progress
 from benchmarks.workload import turns
-from eventlog import (
+from chatfold.agent.opening import open_view
+from chatfold.eventlog import (
     ChatStarted,
     Compacted,
     ContextOpened,
@@ -35,7 +35,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections import MAIN
+from chatfold.projections import MAIN
 
 CHAT = "chat"
 WINDOW = 50  # messages that the model sees in the end, the summary one of them

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-import eventlog
 from benchmarks.properties import Searched
+from chatfold import eventlog
 
 _TESTS = Path(eventlog.__file__).parents[1] / "tests"
 _CRASHES = (

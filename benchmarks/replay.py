@@ -62,7 +62,7 @@ def _starting(small: Path, rounds: int, *, quick: bool) -> Iterator[Row]:
 
 def _command(root: Path, *arguments: str) -> float:
     """As the installed command does it."""
-    program = "from replay.cli import main; main()"
+    program = "from chatfold.replay.cli import main; main()"
     return _timed([sys.executable, "-c", program, *arguments, "--store", str(root)])
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 import msgspec
 
 from benchmarks.conversation import Message, conversation
-from eventlog import Event, MessageAdded, Text, ToolCalled, ToolReturned
+from chatfold.eventlog import Event, MessageAdded, Text, ToolCalled, ToolReturned
 
 
 def events(seed: int) -> Iterator[Event]:

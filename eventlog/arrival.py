@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from eventlog.blobs import write_blob
-from eventlog.disk import Disk, publish
-from eventlog.errors import CorruptLog
-from eventlog.events import Head
-from eventlog.exports import Blob, Unpacking
-from eventlog.folder import BIG_PAGE, Folder
-from eventlog.layout import add_segment, move_in, new_folder
-from eventlog.line import Marks, header, link_of, marks
-from eventlog.seals import sealed
-from eventlog.segment import Place, Position, segment_name
+from chatfold.eventlog.blobs import write_blob
+from chatfold.eventlog.disk import Disk, publish
+from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.exports import Blob, Unpacking
+from chatfold.eventlog.folder import BIG_PAGE, Folder
+from chatfold.eventlog.layout import add_segment, move_in, new_folder
+from chatfold.eventlog.line import Marks, header, link_of, marks
+from chatfold.eventlog.seals import sealed
+from chatfold.eventlog.segment import Place, Position, segment_name
 
 
 async def adopted(

@@ -5,8 +5,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from eventlog.disk import Disk, publish, read_file
-from eventlog.errors import CorruptLog
+from chatfold.eventlog.disk import Disk, publish, read_file
+from chatfold.eventlog.errors import CorruptLog
 
 BLOBS = "blobs"
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -14,23 +14,23 @@ from pathlib import Path
 
 import msgspec
 
-from eventlog.blobs import BLOBS, blob_names
-from eventlog.disk import Disk, publish, read_at, read_file
-from eventlog.end import POISON_FILE
-from eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NewerFormat
-from eventlog.events import Head
-from eventlog.folder import Folder
-from eventlog.layout import ALONE_FILE, ASIDE, LOCK_FILE, set_aside
-from eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, references, seq_of
-from eventlog.lock import locked
-from eventlog.names import KEY_FILE
-from eventlog.offsets import CACHE
-from eventlog.scan import open_folder
-from eventlog.seals import sealed
-from eventlog.segment import Place, first_of, segment_name
-from eventlog.survey import Survey, chosen, survey
-from eventlog.tombstones import lost, tombstone
-from eventlog.witness import HEAD_FILE, read_witness
+from chatfold.eventlog.blobs import BLOBS, blob_names
+from chatfold.eventlog.disk import Disk, publish, read_at, read_file
+from chatfold.eventlog.end import POISON_FILE
+from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NewerFormat
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.layout import ALONE_FILE, ASIDE, LOCK_FILE, set_aside
+from chatfold.eventlog.line import ENTRY, header, link_of, marks, prev_of, read_header, references, seq_of
+from chatfold.eventlog.lock import locked
+from chatfold.eventlog.names import KEY_FILE
+from chatfold.eventlog.offsets import CACHE
+from chatfold.eventlog.scan import open_folder
+from chatfold.eventlog.seals import sealed
+from chatfold.eventlog.segment import Place, first_of, segment_name
+from chatfold.eventlog.survey import Survey, chosen, survey
+from chatfold.eventlog.tombstones import lost, tombstone
+from chatfold.eventlog.witness import HEAD_FILE, read_witness
 
 _OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
 

@@ -14,16 +14,16 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from eventlog.disk import Disk, publish, write_all
-from eventlog.errors import NO_ROOM, CorruptLog, NoSuchChat, explained
-from eventlog.folder import Folder
-from eventlog.layout import sweep_chat
-from eventlog.line import header
-from eventlog.lock import Gone
-from eventlog.recovery import cut_torn
-from eventlog.sealing import Sealer
-from eventlog.segment import Place, Position, is_after
-from eventlog.witness import HEAD_FILE, read_witness, write_witness
+from chatfold.eventlog.disk import Disk, publish, write_all
+from chatfold.eventlog.errors import NO_ROOM, CorruptLog, NoSuchChat, explained
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.layout import sweep_chat
+from chatfold.eventlog.line import header
+from chatfold.eventlog.lock import Gone
+from chatfold.eventlog.recovery import cut_torn
+from chatfold.eventlog.sealing import Sealer
+from chatfold.eventlog.segment import Place, Position, is_after
+from chatfold.eventlog.witness import HEAD_FILE, read_witness, write_witness
 
 POISON_FILE = "failed-sync"
 

@@ -20,9 +20,9 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
-from eventlog.errors import CorruptLog, InvalidEvent
-from eventlog.events import Entry, Head, Lost, Unknown
-from eventlog.line import (
+from chatfold.eventlog.errors import CorruptLog, InvalidEvent
+from chatfold.eventlog.events import Entry, Head, Lost, Unknown
+from chatfold.eventlog.line import (
     ENTRY,
     ESCAPE,
     MAX_LINE,
@@ -44,9 +44,9 @@ from eventlog.line import (
     seq_of,
     verifies,
 )
-from eventlog.numbering import MAX_NAME
-from eventlog.seals import read_seal, seal
-from eventlog.values import check, long_strings
+from chatfold.eventlog.numbering import MAX_NAME
+from chatfold.eventlog.seals import read_seal, seal
+from chatfold.eventlog.values import check, long_strings
 
 _BLOB = b'{"blob":'
 _MOST = 1 << 30  # bytes of a blob's line, and of an entry with all that it keeps elsewhere

@@ -12,10 +12,10 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
-from eventlog.arrival import adopted
-from eventlog.clock import Clock, now
-from eventlog.disk import Disk, exists, is_folder
-from eventlog.errors import (
+from chatfold.eventlog.arrival import adopted
+from chatfold.eventlog.clock import Clock, now
+from chatfold.eventlog.disk import Disk, exists, is_folder
+from chatfold.eventlog.errors import (
     ChatDeleted,
     ChatExists,
     ChatfoldError,
@@ -25,22 +25,22 @@ from eventlog.errors import (
     NoSuchChat,
     ReadOnly,
 )
-from eventlog.events import Entry, Head
-from eventlog.exports import Packing
-from eventlog.folder import BIG_PAGE, Folder
-from eventlog.forking import fork_chat
-from eventlog.grepping import grep
-from eventlog.lanes import OPEN_CHATS, Lanes
-from eventlog.layout import CHATS, LISTING, chat_keys, chat_path, make_root, move_out, stamp, sweep
-from eventlog.line import Draft, decode, decode_all
-from eventlog.lock import alone, locked
-from eventlog.numbering import Append
-from eventlog.offsets import CACHE
-from eventlog.redaction import finish_redactions, redact_chats
-from eventlog.search import SEARCH, Hit, SearchIndex
-from eventlog.searching import search
-from eventlog.segment import SEGMENT_BYTES, Place
-from eventlog.snapshots import (
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.exports import Packing
+from chatfold.eventlog.folder import BIG_PAGE, Folder
+from chatfold.eventlog.forking import fork_chat
+from chatfold.eventlog.grepping import grep
+from chatfold.eventlog.lanes import OPEN_CHATS, Lanes
+from chatfold.eventlog.layout import CHATS, LISTING, chat_keys, chat_path, make_root, move_out, stamp, sweep
+from chatfold.eventlog.line import Draft, decode, decode_all
+from chatfold.eventlog.lock import alone, locked
+from chatfold.eventlog.numbering import Append
+from chatfold.eventlog.offsets import CACHE
+from chatfold.eventlog.redaction import finish_redactions, redact_chats
+from chatfold.eventlog.search import SEARCH, Hit, SearchIndex
+from chatfold.eventlog.searching import search
+from chatfold.eventlog.segment import SEGMENT_BYTES, Place
+from chatfold.eventlog.snapshots import (
     drop_snapshot,
     erasures,
     keep_file,
@@ -49,9 +49,9 @@ from eventlog.snapshots import (
     snapshot_seqs,
     snapshots,
 )
-from eventlog.storage import Durability
-from eventlog.watch import Watch
-from eventlog.writer import Writer
+from chatfold.eventlog.storage import Durability
+from chatfold.eventlog.watch import Watch
+from chatfold.eventlog.writer import Writer
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25

@@ -14,17 +14,17 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
-from eventlog.blobs import read_blob
-from eventlog.disk import Disk, read_at
-from eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoSuchChat
-from eventlog.events import Entry
-from eventlog.layout import LOCK_FILE
-from eventlog.line import ENTRY, ESCAPE, link_of, prev_of, read_header, resolve, seq_of, verifies
-from eventlog.neighbours import check_neighbours
-from eventlog.offsets import STRIDE, Offsets
-from eventlog.recovery import durable_after
-from eventlog.seals import Sealed, read_sealed
-from eventlog.segment import (
+from chatfold.eventlog.blobs import read_blob
+from chatfold.eventlog.disk import Disk, read_at
+from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoSuchChat
+from chatfold.eventlog.events import Entry
+from chatfold.eventlog.layout import LOCK_FILE
+from chatfold.eventlog.line import ENTRY, ESCAPE, link_of, prev_of, read_header, resolve, seq_of, verifies
+from chatfold.eventlog.neighbours import check_neighbours
+from chatfold.eventlog.offsets import STRIDE, Offsets
+from chatfold.eventlog.recovery import durable_after
+from chatfold.eventlog.seals import Sealed, read_sealed
+from chatfold.eventlog.segment import (
     PAGE,
     Page,
     Place,
@@ -40,8 +40,8 @@ from eventlog.segment import (
     read_page,
     segment_name,
 )
-from eventlog.stretches import Stretch, decode_stretch
-from eventlog.witness import Witness, read_witness
+from chatfold.eventlog.stretches import Stretch, decode_stretch
+from chatfold.eventlog.witness import Witness, read_witness
 
 BIG_PAGE = 1 << 18
 _FINAL = 1 << 62  # later than any seq

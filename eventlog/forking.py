@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from eventlog.blobs import BLOBS, blob_names
-from eventlog.clock import Clock
-from eventlog.disk import Disk, publish, read_at, read_file
-from eventlog.errors import ChatExists, NoSuchPoint
-from eventlog.events import Entry, Head
-from eventlog.folder import BIG_PAGE, Folder
-from eventlog.layout import add_segment, chat_path, move_in, new_folder
-from eventlog.line import Draft, build, header, link_of
-from eventlog.offsets import CACHE
-from eventlog.runs import LOOKUPS
-from eventlog.search import SEARCH, share_search
-from eventlog.segment import Place, segment_name
-from eventlog.snapshots import share_snapshots
+from chatfold.eventlog.blobs import BLOBS, blob_names
+from chatfold.eventlog.clock import Clock
+from chatfold.eventlog.disk import Disk, publish, read_at, read_file
+from chatfold.eventlog.errors import ChatExists, NoSuchPoint
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.folder import BIG_PAGE, Folder
+from chatfold.eventlog.layout import add_segment, chat_path, move_in, new_folder
+from chatfold.eventlog.line import Draft, build, header, link_of
+from chatfold.eventlog.offsets import CACHE
+from chatfold.eventlog.runs import LOOKUPS
+from chatfold.eventlog.search import SEARCH, share_search
+from chatfold.eventlog.segment import Place, segment_name
+from chatfold.eventlog.snapshots import share_snapshots
 
 
 def fork_chat(parent: Folder, root: Path, new: str, at: int, first: Draft, clock: Clock) -> Entry:

@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from eventlog.blobs import BLOBS
-from eventlog.disk import read_at, read_file
-from eventlog.errors import CorruptLog
-from eventlog.events import Event, Unknown, defaults_of
-from eventlog.folder import Folder
-from eventlog.line import ENTRY, ESCAPE, decode, seq_of, verifies
-from eventlog.values import escape_text
+from chatfold.eventlog.blobs import BLOBS
+from chatfold.eventlog.disk import read_at, read_file
+from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.events import Event, Unknown, defaults_of
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.line import ENTRY, ESCAPE, decode, seq_of, verifies
+from chatfold.eventlog.values import escape_text
 
 _PIECE = 1 << 18  # bytes
 _ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d{1,18}):|text:([0-9a-f]{64})")')

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from eventlog.errors import ChatfoldError
-from eventlog.events import Head
-from eventlog.folder import Folder
-from eventlog.line import link_of
-from eventlog.lookups import Lookups
-from eventlog.numbering import Append
+from chatfold.eventlog.errors import ChatfoldError
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.line import link_of
+from chatfold.eventlog.lookups import Lookups
+from chatfold.eventlog.numbering import Append
 
 _NEARBY = 5000  # entries: about a segment
 _ENDS = 1024

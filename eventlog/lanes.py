@@ -14,12 +14,12 @@ from typing import Literal
 
 import msgspec
 
-from eventlog.events import Entry
-from eventlog.numbering import Append
-from eventlog.segment import Place
-from eventlog.storage import Durability
-from eventlog.workers import Shares, Workers
-from eventlog.writer import Outcome, Writer
+from chatfold.eventlog.events import Entry
+from chatfold.eventlog.numbering import Append
+from chatfold.eventlog.segment import Place
+from chatfold.eventlog.storage import Durability
+from chatfold.eventlog.workers import Shares, Workers
+from chatfold.eventlog.writer import Outcome, Writer
 
 OPEN_CHATS = 128
 """Writers that keep their files open."""

@@ -18,17 +18,17 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from eventlog.blobs import BLOBS
-from eventlog.disk import Disk, exists, is_unpublished, publish, read_file, remove_tree, write_all
-from eventlog.errors import InvalidKey
-from eventlog.events import Head
-from eventlog.line import UNREADABLE
-from eventlog.names import KEY_FILE, chat_key, folder_name, is_hashed
-from eventlog.offsets import CACHE
-from eventlog.runs import LOOKUPS
-from eventlog.segment import Position, first_of, segment_name
-from eventlog.values import escape_text, unescape
-from eventlog.witness import HEAD_FILE, witness_bytes
+from chatfold.eventlog.blobs import BLOBS
+from chatfold.eventlog.disk import Disk, exists, is_unpublished, publish, read_file, remove_tree, write_all
+from chatfold.eventlog.errors import InvalidKey
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.line import UNREADABLE
+from chatfold.eventlog.names import KEY_FILE, chat_key, folder_name, is_hashed
+from chatfold.eventlog.offsets import CACHE
+from chatfold.eventlog.runs import LOOKUPS
+from chatfold.eventlog.segment import Position, first_of, segment_name
+from chatfold.eventlog.values import escape_text, unescape
+from chatfold.eventlog.witness import HEAD_FILE, witness_bytes
 
 CHATS = "chats"
 TRASH = "trash"

@@ -15,10 +15,19 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from eventlog.errors import CorruptLog, InvalidEvent, NewerFormat
-from eventlog.events import Entry, Event, Head, Unknown
-from eventlog.plain import is_plain
-from eventlog.values import ESC, Elsewhere, check, escape, escape_text, long_strings, to_builtins, unescape
+from chatfold.eventlog.errors import CorruptLog, InvalidEvent, NewerFormat
+from chatfold.eventlog.events import Entry, Event, Head, Unknown
+from chatfold.eventlog.plain import is_plain
+from chatfold.eventlog.values import (
+    ESC,
+    Elsewhere,
+    check,
+    escape,
+    escape_text,
+    long_strings,
+    to_builtins,
+    unescape,
+)
 
 FORMAT = 1
 MAX_LINE = 1 << 20

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
-from eventlog.disk import Disk
-from eventlog.errors import NoSuchChat
-from eventlog.folder import Folder
-from eventlog.layout import ALONE_FILE, LOCK_FILE
+from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.errors import NoSuchChat
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.layout import ALONE_FILE, LOCK_FILE
 
 
 class Missing(Exception):

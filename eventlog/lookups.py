@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from eventlog.disk import Disk
-from eventlog.errors import CorruptLog, InvalidEvent
-from eventlog.line import UNREADABLE, decode, decode_loosely
-from eventlog.numbering import id_fingerprint, text_fingerprint
-from eventlog.runs import ORIGIN, Run, Shelf, new_run, row_of, seq_in, seqs_in
-from eventlog.values import long_strings, unescape
+from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.errors import CorruptLog, InvalidEvent
+from chatfold.eventlog.line import UNREADABLE, decode, decode_loosely
+from chatfold.eventlog.numbering import id_fingerprint, text_fingerprint
+from chatfold.eventlog.runs import ORIGIN, Run, Shelf, new_run, row_of, seq_in, seqs_in
+from chatfold.eventlog.values import long_strings, unescape
 
 _CUT = 4096  # fingerprints in the dict before they become a run
 _FAN = 4  # runs of about one size before they are merged

@@ -5,20 +5,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable,
 from contextlib import asynccontextmanager
 from typing import Self
 
-from eventlog.clock import Clock, now
-from eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
-from eventlog.events import Entry, Head
-from eventlog.exports import Blob, Packing, Unpacking
-from eventlog.grepping import checked, holds
-from eventlog.line import Draft, decode, link_of, references, resolve
-from eventlog.lookups import fingerprints_of
-from eventlog.names import folder_name
-from eventlog.numbering import Append, number
-from eventlog.search import Hit, SearchIndex
-from eventlog.searching import search
-from eventlog.storage import Durability
-from eventlog.stretches import decode_lines
-from eventlog.tombstones import View, erasure, tombstone
+from chatfold.eventlog.clock import Clock, now
+from chatfold.eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.exports import Blob, Packing, Unpacking
+from chatfold.eventlog.grepping import checked, holds
+from chatfold.eventlog.line import Draft, decode, link_of, references, resolve
+from chatfold.eventlog.lookups import fingerprints_of
+from chatfold.eventlog.names import folder_name
+from chatfold.eventlog.numbering import Append, number
+from chatfold.eventlog.search import Hit, SearchIndex
+from chatfold.eventlog.searching import search
+from chatfold.eventlog.storage import Durability
+from chatfold.eventlog.stretches import decode_lines
+from chatfold.eventlog.tombstones import View, erasure, tombstone
 
 _PAGE = 64
 _BORDER = 4096

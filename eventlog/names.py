@@ -10,7 +10,7 @@ folder's ``key`` file.
 import hashlib
 import re
 
-from eventlog.errors import InvalidKey
+from chatfold.eventlog.errors import InvalidKey
 
 KEY_FILE = "key"
 _LIMIT = 200

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from eventlog.disk import Disk, opened, read_at
-from eventlog.errors import ChatfoldError, CorruptLog
-from eventlog.events import Head
-from eventlog.line import ENTRY, SEAL, link_of, prev_of, read_header, seq_of, verifies
-from eventlog.seals import read_seal
-from eventlog.segment import line_before
+from chatfold.eventlog.disk import Disk, opened, read_at
+from chatfold.eventlog.errors import ChatfoldError, CorruptLog
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.line import ENTRY, SEAL, link_of, prev_of, read_header, seq_of, verifies
+from chatfold.eventlog.seals import read_seal
+from chatfold.eventlog.segment import line_before
 
 
 def check_neighbours(disk: Disk, path_of: Callable[[int], Path], firsts: list[int], first: int) -> None:

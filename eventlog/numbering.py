@@ -11,9 +11,9 @@ from typing import Protocol
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from eventlog.errors import ChatDeleted, Conflict, CorruptLog, IdConflict, InvalidEvent
-from eventlog.events import Entry, Head
-from eventlog.line import (
+from chatfold.eventlog.errors import ChatDeleted, Conflict, CorruptLog, IdConflict, InvalidEvent
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.line import (
     Draft,
     decode,
     event_bytes,

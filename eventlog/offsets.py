@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from eventlog.disk import Disk, publish, read_file
-from eventlog.line import Count, checked, seal_up
+from chatfold.eventlog.disk import Disk, publish, read_file
+from chatfold.eventlog.line import Count, checked, seal_up
 
 CACHE = "cache"
 STRIDE = 8

@@ -8,8 +8,8 @@ what is wrong with it.
 import typing
 from typing import Any
 
-from eventlog.events import MessageAdded, Origin, Role, Text, ToolCalled, ToolReturned
-from eventlog.values import SHORT, Wrong, check_json, check_string
+from chatfold.eventlog.events import MessageAdded, Origin, Role, Text, ToolCalled, ToolReturned
+from chatfold.eventlog.values import SHORT, Wrong, check_json, check_string
 
 _ROLES = frozenset(typing.get_args(Role))
 _ORIGINS = frozenset(typing.get_args(Origin))

@@ -4,7 +4,7 @@ Opening a file takes longer than reading a line of it. So the segments that are 
 lasts: a line that has to be looked for there was read before it could be erased, and says what it said then.
 """
 
-from eventlog.folder import Folder
+from chatfold.eventlog.folder import Folder
 
 _MOST = 64  # files
 

@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from eventlog.disk import Disk, read_at, write_all
-from eventlog.layout import set_aside
-from eventlog.line import ENTRY, MAX_LINE, SEAL, marks, verifies
-from eventlog.segment import Place, segment_name
+from chatfold.eventlog.disk import Disk, read_at, write_all
+from chatfold.eventlog.layout import set_aside
+from chatfold.eventlog.line import ENTRY, MAX_LINE, SEAL, marks, verifies
+from chatfold.eventlog.segment import Place, segment_name
 
 if TYPE_CHECKING:
-    from eventlog.folder import Folder
+    from chatfold.eventlog.folder import Folder
 
 _log = logging.getLogger("chatfold")
 _WINDOW = 8 * MAX_LINE

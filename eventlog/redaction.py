@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from eventlog.blobs import BLOBS, blob_names
-from eventlog.disk import Disk, publish, read_file
-from eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
-from eventlog.folder import Folder
-from eventlog.layout import (
+from chatfold.eventlog.blobs import BLOBS, blob_names
+from chatfold.eventlog.disk import Disk, publish, read_file
+from chatfold.eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.layout import (
     ASIDE,
     NOTE,
     chat_keys,
@@ -29,16 +29,16 @@ from eventlog.layout import (
     remove_leftovers,
     remove_unpublished,
 )
-from eventlog.line import SEAL, UNREADABLE, Count, references
-from eventlog.lock import locked
-from eventlog.lookups import Lookups, fingerprints_of
-from eventlog.names import folder_name
-from eventlog.offsets import CACHE
-from eventlog.seals import sealed
-from eventlog.segment import Place
-from eventlog.snapshots import ERASED, tell_of_erasure
-from eventlog.tombstones import View, erasure, spread, tombstone
-from eventlog.values import escape_text, unescape
+from chatfold.eventlog.line import SEAL, UNREADABLE, Count, references
+from chatfold.eventlog.lock import locked
+from chatfold.eventlog.lookups import Lookups, fingerprints_of
+from chatfold.eventlog.names import folder_name
+from chatfold.eventlog.offsets import CACHE
+from chatfold.eventlog.seals import sealed
+from chatfold.eventlog.segment import Place
+from chatfold.eventlog.snapshots import ERASED, tell_of_erasure
+from chatfold.eventlog.tombstones import View, erasure, spread, tombstone
+from chatfold.eventlog.values import escape_text, unescape
 
 
 class _Wanted(msgspec.Struct):

@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from eventlog.disk import Disk, opened, publish, read_at, read_file
-from eventlog.events import Head
-from eventlog.line import checked, seal_up
-from eventlog.offsets import CACHE, ensure_cache
+from chatfold.eventlog.disk import Disk, opened, publish, read_at, read_file
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.line import checked, seal_up
+from chatfold.eventlog.offsets import CACHE, ensure_cache
 
 LOOKUPS = f"{CACHE}/lookups"
 ORIGIN = Head().sum

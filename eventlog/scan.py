@@ -5,16 +5,16 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-from eventlog.disk import Disk, is_folder
-from eventlog.errors import NoSuchChat
-from eventlog.events import Entry
-from eventlog.folder import BIG_PAGE, Folder
-from eventlog.layout import read_key
-from eventlog.line import decode_all
-from eventlog.names import chat_key
-from eventlog.quotes import Quotes
-from eventlog.segment import first_of
-from eventlog.stretches import Stretch, decode_stretch
+from chatfold.eventlog.disk import Disk, is_folder
+from chatfold.eventlog.errors import NoSuchChat
+from chatfold.eventlog.events import Entry
+from chatfold.eventlog.folder import BIG_PAGE, Folder
+from chatfold.eventlog.layout import read_key
+from chatfold.eventlog.line import decode_all
+from chatfold.eventlog.names import chat_key
+from chatfold.eventlog.quotes import Quotes
+from chatfold.eventlog.segment import first_of
+from chatfold.eventlog.stretches import Stretch, decode_stretch
 
 
 def open_folder(path: Path | str, disk: Disk | None = None) -> Folder:

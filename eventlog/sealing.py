@@ -14,9 +14,9 @@ from pathlib import Path
 
 from xxhash import xxh3_128
 
-from eventlog.disk import Disk, opened, read_at
-from eventlog.seals import Tally
-from eventlog.segment import Place
+from chatfold.eventlog.disk import Disk, opened, read_at
+from chatfold.eventlog.seals import Tally
+from chatfold.eventlog.segment import Place
 
 STEP = 1 << 20
 

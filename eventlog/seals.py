@@ -10,9 +10,9 @@ from hashlib import sha256
 import msgspec
 from xxhash import xxh3_128, xxh3_128_hexdigest
 
-from eventlog.disk import Disk, read_at
-from eventlog.errors import CorruptLog
-from eventlog.line import (
+from chatfold.eventlog.disk import Disk, read_at
+from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.line import (
     SEAL,
     UNREADABLE,
     Count,
@@ -24,8 +24,8 @@ from eventlog.line import (
     seq_of,
     verifies,
 )
-from eventlog.segment import SEGMENT_BYTES, Page, Position, Stop, line_before
-from eventlog.stretches import Stretch
+from chatfold.eventlog.segment import SEGMENT_BYTES, Page, Position, Stop, line_before
+from chatfold.eventlog.stretches import Stretch
 
 _MOST = 8 * SEGMENT_BYTES  # bytes of a segment that is read at once
 

@@ -26,10 +26,10 @@ from pathlib import Path
 
 import msgspec
 
-from eventlog.disk import Disk, opened, publish, read_at, read_file
-from eventlog.events import Entry, Head
-from eventlog.search_blocks import Block, Spans, decode_block
-from eventlog.search_terms import Query, excerpt, normal, parse, text_of
+from chatfold.eventlog.disk import Disk, opened, publish, read_at, read_file
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.search_blocks import Block, Spans, decode_block
+from chatfold.eventlog.search_terms import Query, excerpt, normal, parse, text_of
 
 _ENOUGH = (2000, 500)  # matches that compete for the first places: with whole words, with parts of words
 _WORTH = 512  # entries are worth a file before their block is full; next time it takes 8 times as many

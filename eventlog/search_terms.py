@@ -16,7 +16,7 @@ from unicodedata import combining, normalize
 
 import msgspec
 
-from eventlog.events import (
+from chatfold.eventlog.events import (
     Compacted,
     ContextOpened,
     Data,

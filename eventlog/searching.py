@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from eventlog.events import Entry, Head
-from eventlog.search import Hit, SearchIndex
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.search import Hit, SearchIndex
 
 
 def search(

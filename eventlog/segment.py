@@ -10,11 +10,21 @@ from enum import Enum
 
 import msgspec
 
-from eventlog.disk import Disk, read_at
-from eventlog.errors import CorruptLog
-from eventlog.events import Head
-from eventlog.line import ENTRY, MAX_LINE, SEAL, accepted, are_accepted, follows, link_of, marks, verifies
-from eventlog.stretches import Stretch
+from chatfold.eventlog.disk import Disk, read_at
+from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.line import (
+    ENTRY,
+    MAX_LINE,
+    SEAL,
+    accepted,
+    are_accepted,
+    follows,
+    link_of,
+    marks,
+    verifies,
+)
+from chatfold.eventlog.stretches import Stretch
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16

@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog.disk import Disk, opened, publish, read_at, read_file, unpublished
-from eventlog.events import Head
-from eventlog.line import Count, checked, seal_up
-from eventlog.offsets import CACHE, ensure_cache
+from chatfold.eventlog.disk import Disk, opened, publish, read_at, read_file, unpublished
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.line import Count, checked, seal_up
+from chatfold.eventlog.offsets import CACHE, ensure_cache
 
 _NEWEST = "newest.snapshot"
 ERASED = "erased"

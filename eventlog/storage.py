@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeAlias
 
-from eventlog.events import Entry, Head
-from eventlog.line import Draft
-from eventlog.numbering import Append
-from eventlog.search import Hit
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.line import Draft
+from chatfold.eventlog.numbering import Append
+from chatfold.eventlog.search import Hit
 
 Durability: TypeAlias = Literal["full", "normal", "off"]
 """full: on the medium before ``append`` returns. normal: within 250 ms. off: when the system likes.

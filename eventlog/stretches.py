@@ -8,9 +8,9 @@ from itertools import chain
 
 import msgspec
 
-from eventlog.events import Entry
-from eventlog.line import UNREADABLE, decode, decode_all, seq_of
-from eventlog.values import ESC
+from chatfold.eventlog.events import Entry
+from chatfold.eventlog.line import UNREADABLE, decode, decode_all, seq_of
+from chatfold.eventlog.values import ESC
 
 _ESCAPE = ESC.encode()
 _decode_entries = msgspec.json.Decoder(Entry).decode_lines

@@ -8,11 +8,21 @@ from hashlib import sha256
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog.errors import ChatfoldError, CorruptLog
-from eventlog.events import Head
-from eventlog.line import ENTRY, SEAL, decode, follows, link_of, prev_of, read_header, seq_of, verifies
-from eventlog.recovery import valid_lines
-from eventlog.seals import read_seal
+from chatfold.eventlog.errors import ChatfoldError, CorruptLog
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.line import (
+    ENTRY,
+    SEAL,
+    decode,
+    follows,
+    link_of,
+    prev_of,
+    read_header,
+    seq_of,
+    verifies,
+)
+from chatfold.eventlog.recovery import valid_lines
+from chatfold.eventlog.seals import read_seal
 
 
 class Flaw(msgspec.Struct, frozen=True):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection
 import msgspec
 from msgspec.structs import replace
 
-from eventlog.errors import CorruptLog, InvalidEvent
-from eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
-from eventlog.line import build, decode, draft
+from chatfold.eventlog.errors import CorruptLog, InvalidEvent
+from chatfold.eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
+from chatfold.eventlog.line import build, decode, draft
 
 _KEPT_ELSEWHERE = re.compile(rb'"\x7f007f(?:ref|text|data):')  # its DEL is escaped like one of the user's
 

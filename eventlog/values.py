@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from eventlog.errors import InvalidEvent
-from eventlog.events import Event, Part, Struct, Text, Unknown
+from chatfold.eventlog.errors import InvalidEvent
+from chatfold.eventlog.events import Event, Part, Struct, Text, Unknown
 
 ESC = "\x7f"
 MAX_DEPTH = 128

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from eventlog.disk import Disk, read_file
-from eventlog.line import ENTRY, Count, checked, link_of, seal_up, seq_of, verifies
-from eventlog.segment import Position
+from chatfold.eventlog.disk import Disk, read_file
+from chatfold.eventlog.line import ENTRY, Count, checked, link_of, seal_up, seq_of, verifies
+from chatfold.eventlog.segment import Position
 
 HEAD_FILE = "head"
 _WIDTH = 199

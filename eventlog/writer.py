@@ -13,18 +13,18 @@ from typing import TypeVar
 
 import msgspec
 
-from eventlog.blobs import write_blob
-from eventlog.clock import Clock
-from eventlog.disk import Disk
-from eventlog.end import End, Poison
-from eventlog.errors import ChatDeleted, ChatfoldError, DurabilityUnknown, explained
-from eventlog.events import Entry, Head
-from eventlog.history import FolderHistory
-from eventlog.layout import add_segment, move_in, new_folder
-from eventlog.line import header
-from eventlog.lock import Busy, Gone, Lock, Missing
-from eventlog.numbering import Append, number
-from eventlog.segment import SEGMENT_BYTES, Place
+from chatfold.eventlog.blobs import write_blob
+from chatfold.eventlog.clock import Clock
+from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.end import End, Poison
+from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, DurabilityUnknown, explained
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.history import FolderHistory
+from chatfold.eventlog.layout import add_segment, move_in, new_folder
+from chatfold.eventlog.line import header
+from chatfold.eventlog.lock import Busy, Gone, Lock, Missing
+from chatfold.eventlog.numbering import Append, number
+from chatfold.eventlog.segment import SEGMENT_BYTES, Place
 
 _QUICK_BYTES = 1 << 18
 

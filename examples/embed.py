@@ -9,8 +9,8 @@ import re
 import sys
 from typing import Any
 
-from agent import Chat, Store
-from projections import from_openai_messages
+from chatfold.agent import Chat, Store
+from chatfold.projections import from_openai_messages
 
 TOOLS = {"multiply": lambda a, b: a * b}
 

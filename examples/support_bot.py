@@ -17,7 +17,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from agent import (
+from chatfold.agent import (
     CHAT_TOOLS,
     Agent,
     Answer,
@@ -29,7 +29,7 @@ from agent import (
     Store,
     tool,
 )
-from eventlog import Part, Text
+from chatfold.eventlog import Part, Text
 
 ORDERS = {7: "on its way, arrives on Friday", 8: "delivered on Monday"}
 INSTRUCTIONS = """You are the support desk of a small shop. Be brief. What the user shall read goes through chat_send, once;

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventlog import Compacted, Entry, MessageAdded
-from projections.context import Context, Contexts
-from projections.text import one_line, text_of
+from chatfold.eventlog import Compacted, Entry, MessageAdded
+from chatfold.projections.context import Context, Contexts
+from chatfold.projections.text import one_line, text_of
 
 PREVIEW = 120
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import msgspec
 
-from projections.packing import Unpack, pack
+from chatfold.projections.packing import Unpack, pack
 
 _PIECE = 256
 _BLOCK = 1024

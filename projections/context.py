@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     Compacted,
     CompactionReverted,
@@ -31,11 +31,11 @@ from eventlog import (
     MessageAdded,
     Rewound,
 )
-from projections.columns import Rows, Seqs
-from projections.folding import projection
-from projections.packing import Unpack, pack
-from projections.spans import Spans, common, extended, minus, path, spans
-from projections.text import clipped
+from chatfold.projections.columns import Rows, Seqs
+from chatfold.projections.folding import projection
+from chatfold.projections.packing import Unpack, pack
+from chatfold.projections.spans import Spans, common, extended, minus, path, spans
+from chatfold.projections.text import clipped
 
 MAIN = "main"
 _TITLE = 200

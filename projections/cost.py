@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from eventlog import Entry, ModelCalled, ModelReturned
-from projections.columns import Seqs
-from projections.folding import projection
+from chatfold.eventlog import Entry, ModelCalled, ModelReturned
+from chatfold.projections.columns import Seqs
+from chatfold.projections.folding import projection
 
 _MODELS = 64
 _OTHER = "(other models)"

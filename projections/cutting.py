@@ -9,9 +9,9 @@ from itertools import takewhile
 
 import msgspec
 
-from projections.prompt import Message
-from projections.tokens import FRAMING, Counter, Tokens, estimate, of_part
-from projections.wire import json_text
+from chatfold.projections.prompt import Message
+from chatfold.projections.tokens import FRAMING, Counter, Tokens, estimate, of_part
+from chatfold.projections.wire import json_text
 
 
 class Cut(msgspec.Struct, frozen=True):

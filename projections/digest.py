@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     Entry,
     MessageAdded,
     RunFinished,
@@ -15,9 +15,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.text import clipped, text_of
-from projections.wire import words_of
-from projections.work import WINDOW
+from chatfold.projections.text import clipped, text_of
+from chatfold.projections.wire import words_of
+from chatfold.projections.work import WINDOW
 
 _PREVIEW = 2000
 _ERROR = 200

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from eventlog import Entry, Head
-from projections.packing import Unpack, pack
+from chatfold.eventlog import Entry, Head
+from chatfold.projections.packing import Unpack, pack
 
 S = TypeVar("S")
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from eventlog import Event, File, MessageAdded, Role, Text, ToolCalled, ToolReturned
-from projections.reading import (
+from chatfold.eventlog import Event, File, MessageAdded, Role, Text, ToolCalled, ToolReturned
+from chatfold.projections.reading import (
     Given,
     Read,
     Said,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from eventlog import (
+from chatfold.eventlog import (
     Data,
     Event,
     File,
@@ -31,8 +31,8 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.reading import Given, decoded, each, string, wrong
-from projections.to_ui import (
+from chatfold.projections.reading import Given, decoded, each, string, wrong
+from chatfold.projections.to_ui import (
     OF_RESULT,
     RESERVED,
     STEP,

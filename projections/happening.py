@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     CheckpointSet,
     Compacted,

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from eventlog import Compacted, Entry
-from projections.context import Contexts, changes, window
-from projections.spans import Spans, common, minus, spans
-from projections.tokens import Counter, estimate, of_event
+from chatfold.eventlog import Compacted, Entry
+from chatfold.projections.context import Contexts, changes, window
+from chatfold.projections.spans import Spans, common, minus, spans
+from chatfold.projections.tokens import Counter, estimate, of_event
 
 
 class Stay(msgspec.Struct, frozen=True):

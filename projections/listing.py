@@ -2,9 +2,17 @@
 
 import msgspec
 
-from eventlog import ChatStarted, CheckpointSet, Entry, Forked, MessageAdded, ToolCalled, ToolReturned
-from projections.folding import projection
-from projections.text import one_line, text_of
+from chatfold.eventlog import (
+    ChatStarted,
+    CheckpointSet,
+    Entry,
+    Forked,
+    MessageAdded,
+    ToolCalled,
+    ToolReturned,
+)
+from chatfold.projections.folding import projection
+from chatfold.projections.text import one_line, text_of
 
 _TITLE = 80
 _PREVIEW = 120

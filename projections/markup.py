@@ -8,8 +8,8 @@ of any size no more than ``MOST`` characters are shown, and how many are left ou
 import re
 from html import escape
 
-from projections.text import one_line
-from projections.wire import is_web
+from chatfold.projections.text import one_line
+from chatfold.projections.wire import is_web
 
 MOST = 1 << 16
 """Characters of one text that are shown."""

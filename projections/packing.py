@@ -4,7 +4,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from eventlog.values import escape, unescape
+from chatfold.eventlog.values import escape, unescape
 
 _T = TypeVar("_T")
 _ODD = b"\xc1"  # a byte that no msgpack value starts with

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     ContextRecalled,
     Entry,
@@ -38,8 +38,8 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.context import Compaction, Window, contexts, window
-from projections.folding import View
+from chatfold.projections.context import Compaction, Window, contexts, window
+from chatfold.projections.folding import View
 
 INTERRUPTED = "Interrupted: no result of this call was recorded."
 SUMMARY = "Summary of the earlier conversation:\n"

@@ -7,8 +7,8 @@ and wants an empty line after it: a quote goes on to the next one.
 
 import re
 
-from projections.text import one_line
-from projections.wire import clean
+from chatfold.projections.text import one_line
+from chatfold.projections.wire import clean
 
 _ESCAPES = (
     (re.compile(r"<(?=[a-zA-Z/!?])"), "&lt;"),

@@ -11,8 +11,19 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from eventlog import Data, Event, File, InvalidEvent, Json, MessageAdded, Part, Text, ToolCalled, ToolReturned
-from eventlog.values import check
+from chatfold.eventlog import (
+    Data,
+    Event,
+    File,
+    InvalidEvent,
+    Json,
+    MessageAdded,
+    Part,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
+from chatfold.eventlog.values import check
 
 _IMAGES = {"jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 

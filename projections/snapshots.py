@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from eventlog import Head
-from projections.folding import Projection, View
+from chatfold.eventlog import Head
+from chatfold.projections.folding import Projection, View
 
 _States = dict[str, tuple[int, memoryview]]  # not copied before they are unpacked
 _encode = msgspec.msgpack.Encoder().encode

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from eventlog import File, Part, Text
+from chatfold.eventlog import File, Part, Text
 
 
 def text_of(parts: Iterable[Part]) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from eventlog import Data, File, Part, Reasoning, Text
-from projections.prompt import Message, Result
-from projections.wire import (
+from chatfold.eventlog import Data, File, Part, Reasoning, Text
+from chatfold.projections.prompt import Message, Result
+from chatfold.projections.wire import (
     arguments,
     call_ids,
     clean,

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     CheckpointSet,
     Compacted,
     CompactionReverted,
@@ -43,11 +43,11 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from eventlog.search_terms import OURS
-from projections.happening import ORIGINS, attached, happened, time_of
-from projections.markup import link, name, plain, words
-from projections.text import one_line, text_of
-from projections.wire import json_text
+from chatfold.eventlog.search_terms import OURS
+from chatfold.projections.happening import ORIGINS, attached, happened, time_of
+from chatfold.projections.markup import link, name, plain, words
+from chatfold.projections.text import one_line, text_of
+from chatfold.projections.wire import json_text
 
 _PICTURE = 1 << 18  # bytes
 _PICTURES = {

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     Data,
     Entry,
     File,
@@ -30,10 +30,10 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from eventlog.search_terms import OURS
-from projections.happening import ORIGINS, attached, happened, time_of
-from projections.quoting import code, fence, quote
-from projections.wire import json_text
+from chatfold.eventlog.search_terms import OURS
+from chatfold.projections.happening import ORIGINS, attached, happened, time_of
+from chatfold.projections.quoting import code, fence, quote
+from chatfold.projections.wire import json_text
 
 
 def markdown(entries: Iterable[Entry], title: str = "") -> Iterator[str]:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from eventlog import File, Part, Reasoning, Text
-from projections.prompt import Message, Result
-from projections.wire import (
+from chatfold.eventlog import File, Part, Reasoning, Text
+from chatfold.projections.prompt import Message, Result
+from chatfold.projections.wire import (
     arguments,
     call_ids,
     clean,

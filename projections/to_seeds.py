@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     ContextRecalled,
     Entry,
@@ -44,10 +44,10 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections.archive import IndexRow
-from projections.context import Context, Contexts, contexts, window
-from projections.spans import Spans, includes, minus, spans
-from projections.wire import arguments, clean, described, json_text, plain
+from chatfold.projections.archive import IndexRow
+from chatfold.projections.context import Context, Contexts, contexts, window
+from chatfold.projections.spans import Spans, includes, minus, spans
+from chatfold.projections.wire import arguments, clean, described, json_text, plain
 
 Object: TypeAlias = dict[str, Any]
 

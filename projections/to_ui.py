@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     CompactionReverted,
     Data,
@@ -38,7 +38,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.wire import clean, data_url, described, is_web, json_text, plain
+from chatfold.projections.wire import clean, data_url, described, is_web, json_text, plain
 
 Object: TypeAlias = dict[str, Any]
 

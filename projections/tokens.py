@@ -39,7 +39,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     ContextRecalled,
     Data,
@@ -53,8 +53,8 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.text import text_of_file
-from projections.wire import json_text
+from chatfold.projections.text import text_of_file
+from chatfold.projections.wire import json_text
 
 Counter: TypeAlias = Callable[[str], int]
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from eventlog import Data, File, Json, Part, Text
-from projections.prompt import Message
-from projections.text import clipped, text_of, text_of_file
+from chatfold.eventlog import Data, File, Json, Part, Text
+from chatfold.projections.prompt import Message
+from chatfold.projections.text import clipped, text_of, text_of_file
 
 _SAFE = re.compile(r"[a-zA-Z0-9_-]+")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")

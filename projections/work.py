@@ -6,7 +6,7 @@ when the model is asked again or has answered, which is when ``messages`` closes
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     Entry,
     Forked,
     MessageAdded,
@@ -22,10 +22,10 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.columns import Rows, Seqs
-from projections.folding import projection
-from projections.packing import Unpack, pack
-from projections.spans import includes, path
+from chatfold.projections.columns import Rows, Seqs
+from chatfold.projections.folding import projection
+from chatfold.projections.packing import Unpack, pack
+from chatfold.projections.spans import includes, path
 
 WINDOW = 200
 _RUNNING = 64

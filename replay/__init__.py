@@ -19,21 +19,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from replay.inspect.cursor import Replay, replaying
-    from replay.judging.rehearsal import rehearse
-    from replay.judging.rerunning import rerun
-    from replay.judging.verdict import verdict
-    from replay.testing import assert_chat_replays, assert_replays
+    from chatfold.replay.inspect.cursor import Replay, replaying
+    from chatfold.replay.judging.rehearsal import rehearse
+    from chatfold.replay.judging.rerunning import rerun
+    from chatfold.replay.judging.verdict import verdict
+    from chatfold.replay.testing import assert_chat_replays, assert_replays
 
 # The command is to start at once: these are imported when they are first used.
 _LATE = {
-    "Replay": "replay.inspect.cursor",
-    "assert_chat_replays": "replay.testing",
-    "assert_replays": "replay.testing",
-    "rehearse": "replay.judging.rehearsal",
-    "replaying": "replay.inspect.cursor",
-    "rerun": "replay.judging.rerunning",
-    "verdict": "replay.judging.verdict",
+    "Replay": "chatfold.replay.inspect.cursor",
+    "assert_chat_replays": "chatfold.replay.testing",
+    "assert_replays": "chatfold.replay.testing",
+    "rehearse": "chatfold.replay.judging.rehearsal",
+    "replaying": "chatfold.replay.inspect.cursor",
+    "rerun": "chatfold.replay.judging.rerunning",
+    "verdict": "chatfold.replay.judging.verdict",
 }
 
 __all__ = [
@@ -49,6 +49,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
-        raise AttributeError(f"module 'replay' has no attribute {name!r}")
+        raise AttributeError(f"module 'chatfold.replay' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_LATE[name]), name)
     return value

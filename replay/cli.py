@@ -53,7 +53,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         gc.disable()  # nothing of what is imported is garbage, and looking for it takes a twentieth of the start
-        module = import_module(f"replay.commands.{VERBS[cmd_name][0]}")
+        module = import_module(f"chatfold.replay.commands.{VERBS[cmd_name][0]}")
         gc.enable()
         command: click.Command = getattr(module, "import_" if cmd_name == "import" else cmd_name)
         return command

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from agent import Agent, Answer, Asked, ScriptedModel, Store, tool
-from eventlog import Entry, Text
-from projections import executions, turn
+from chatfold.agent import Agent, Answer, Asked, ScriptedModel, Store, tool
+from chatfold.eventlog import Entry, Text
+from chatfold.projections import executions, turn
 
 CHAT = "lexer-bug"
 _SOURCE = "def lines(text):\n    return [line.strip() for line in text.split()]\n"

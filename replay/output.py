@@ -20,7 +20,16 @@ from typing import IO, Any
 
 import msgspec
 
-from replay.terminal import Cell, Style, columns, printable, printable_lines, styled, tabbed, wants_colour
+from chatfold.replay.terminal import (
+    Cell,
+    Style,
+    columns,
+    printable,
+    printable_lines,
+    styled,
+    tabbed,
+    wants_colour,
+)
 
 VERSION = 1
 _AFTER = 0.5  # seconds before progress is told

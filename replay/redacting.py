@@ -24,10 +24,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent import Moment
-from agent.exporting import Form, write_file
-from agent.opening import Opened
-from eventlog import (
+from chatfold.agent import Moment
+from chatfold.agent.exporting import Form, write_file
+from chatfold.agent.opening import Opened
+from chatfold.eventlog import (
     Entry,
     Event,
     File,
@@ -43,14 +43,14 @@ from eventlog import (
     SkillActivated,
     Unknown,
 )
-from eventlog.exports import Rewriting
-from eventlog.numbering import MAX_NAME
-from eventlog.search_terms import OURS
-from eventlog.values import escape, unescape
-from projections import fold, start
-from projections.happening import REDACTED_EXPORT
-from projections.text import text_of_file
-from replay.rules import Rules, names_a_secret
+from chatfold.eventlog.exports import Rewriting
+from chatfold.eventlog.numbering import MAX_NAME
+from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.values import escape, unescape
+from chatfold.projections import fold, start
+from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.projections.text import text_of_file
+from chatfold.replay.rules import Rules, names_a_secret
 
 _LISTED = 12  # seqs of a rule that a report names
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from agent.steps import masked
-from eventlog import ChatfoldError
+from chatfold.agent.steps import masked
+from chatfold.eventlog import ChatfoldError
 
 Replace: TypeAlias = Callable[[str], tuple[str, int]]
 """The text -> the text without what the rule finds, and how often it was there."""

@@ -1,6 +1,6 @@
 """For your own test suite: does the agent, as it is today, still do what was recorded?
 
-    from replay.testing import assert_replays
+    from chatfold.replay.testing import assert_replays
 
     def test_the_refund_still_goes_as_it_went():
         assert_replays("tests/recordings/refund.jsonl", build)      # def build(store) -> Agent
@@ -15,11 +15,11 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agent import Moment
-from replay.inspect.places import find_chat, opened
-from replay.judging.divergence import Verdict
-from replay.judging.rehearsal import Factory, rehearse
-from replay.judging.verdict import verdict
+from chatfold.agent import Moment
+from chatfold.replay.inspect.places import find_chat, opened
+from chatfold.replay.judging.divergence import Verdict
+from chatfold.replay.judging.rehearsal import Factory, rehearse
+from chatfold.replay.judging.verdict import verdict
 
 Recorded: TypeAlias = Path | str | tuple[Path | str, str]
 

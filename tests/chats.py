@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import TickingClock
 
-from agent import Chat, Material, Moment, Store, assistant, user
-from eventlog import Event, FileStorage, MemoryStorage, Text, ToolCalled, ToolReturned
+from chatfold.agent import Chat, Material, Moment, Store, assistant, user
+from chatfold.eventlog import Event, FileStorage, MemoryStorage, Text, ToolCalled, ToolReturned
 
 
 def files(root: Path) -> Store:

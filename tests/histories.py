@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     CheckpointSet,
     Compacted,
@@ -31,7 +31,7 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from eventlog.events import scrub
+from chatfold.eventlog.events import scrub
 
 NOON = 1_738_713_600_000
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from eventlog import Data, Entry, Event, File, Reasoning, Text, Unknown
-from eventlog.values import MAX_DIGITS
+from chatfold.eventlog import Data, Entry, Event, File, Reasoning, Text, Unknown
+from chatfold.eventlog.values import MAX_DIGITS
 
 LONG_TEXTS = (
     "the same tool result again. " * 40,  # all of them 1 KiB or more: long enough to be deduplicated

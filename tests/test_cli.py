@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from eventlog import scan
-from replay.cli import VERBS, cli
+from chatfold.eventlog import scan
+from chatfold.replay.cli import VERBS, cli
 
 TAGS = [
     "message_added",
@@ -213,7 +213,7 @@ def test_a_folder_that_is_no_chat_fails_in_one_line(tmp_path: Path, chat: Path) 
 
 
 def process(*args: object, **options: object) -> "subprocess.CompletedProcess[str]":
-    program = [sys.executable, "-W", "error", "-m", "replay.cli", *map(str, args)]
+    program = [sys.executable, "-W", "error", "-m", "chatfold", *map(str, args)]
     settings = {"capture_output": True, "text": True, "timeout": 60, **options}
     return subprocess.run(program, check=False, **settings)  # type: ignore[call-overload,no-any-return]
 
@@ -239,10 +239,10 @@ def test_an_option_that_there_is_not_is_answered_with_the_nearest(tmp_path: Path
 
 def test_help_does_not_wait_for_an_event_loop() -> None:
     program = (
-        "import sys\nfrom replay.cli import main\n"
+        "import sys\nfrom chatfold.replay.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "print(sorted({'asyncio', 'eventlog', 'watchfiles', 'msgspec'} & set(sys.modules)))"
+        "print(sorted({'asyncio', 'chatfold.eventlog', 'watchfiles', 'msgspec'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -267,7 +267,7 @@ def test_output_that_nobody_reads_ends_quietly(verb: str, tmp_path: Path) -> Non
 
 def test_a_closed_stdout_is_no_reason_to_complain(tmp_path: Path) -> None:
     assert run("demo", tmp_path).exit_code == 0
-    shell = f'exec "{sys.executable}" -W error -m replay.cli ls --store "{tmp_path}" >&-'
+    shell = f'exec "{sys.executable}" -W error -m chatfold ls --store "{tmp_path}" >&-'
     done = subprocess.run(["sh", "-c", shell], stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -279,7 +279,7 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
         "-W",
         "error",
         "-m",
-        "replay.cli",
+        "chatfold",
         "log",
         "lexer-bug",
         "-f",

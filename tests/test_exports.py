@@ -6,10 +6,8 @@ from types import ModuleType
 
 import pytest
 
-import agent
-import eventlog
-import projections
-from eventlog import events
+from chatfold import agent, eventlog, projections
+from chatfold.eventlog import events
 
 VOCABULARY = """
     ChatStarted CheckpointSet Compacted CompactionReverted ContextCleared ContextOpened ContextRecalled

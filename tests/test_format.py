@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
-import eventlog
-from eventlog import (
+from chatfold import eventlog
+from chatfold.eventlog import (
     FileStorage,
     Log,
     MessageAdded,
@@ -220,7 +220,7 @@ def fields_of(kind: Any) -> str:
 
 
 def test_limits_in_the_document_are_those_of_the_code() -> None:
-    from eventlog import exports, line, names, numbering, segment, values, witness
+    from chatfold.eventlog import exports, line, names, numbering, segment, values, witness
 
     for number in (line._MAX_EVENT, line.MAX_LINE, 2 * line.MAX_LINE, exports._MOST, values.LONG, values.MAX_DEPTH, numbering.MAX_NAME,
                    names._LIMIT, segment.SEGMENT_BYTES, witness._WIDTH + 1):  # fmt: skip
@@ -228,6 +228,6 @@ def test_limits_in_the_document_are_those_of_the_code() -> None:
 
 
 def test_every_file_of_a_chat_is_in_the_document() -> None:
-    from eventlog.check import _OURS
+    from chatfold.eventlog.check import _OURS
 
     assert all(f"`{name}`" in DOCUMENT for name in _OURS)

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("eventlog", "projections", "agent", "replay")
-OTHERS = {"tests", "benchmarks"}
+TOPS = {*LAYERS, "tests", "benchmarks"}
 SLOW = {"aiofiles", "click", "hypothesis", "pytest", "sqlite3", "watchfiles", "urllib.request"}
 
 
@@ -23,6 +23,12 @@ def imported(path: Path) -> Iterator[str]:
             yield node.module or ""
 
 
+def package(name: str) -> str:
+    """``chatfold.eventlog`` of ``chatfold.eventlog.line``; of any other module, its first name."""
+    first, *rest = name.split(".")
+    return f"{first}.{rest[0]}" if first == "chatfold" and rest else first
+
+
 def modules() -> list[Path]:
     return [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
 
@@ -30,14 +36,16 @@ def modules() -> list[Path]:
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_imports_only_what_is_below_it(path: Path) -> None:
     layer = LAYERS.index(path.relative_to(ROOT).parts[0])
-    above = {*LAYERS[layer + 1 :], *OTHERS}
-    assert not above & {name.split(".")[0] for name in imported(path)}
+    above = {f"chatfold.{name}" for name in LAYERS[layer + 1 :]} | TOPS
+    assert not above & {package(name) for name in imported(path)}
 
 
 def test_the_import_of_a_layer_above_would_be_noticed(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
-    module.write_text("def late():\n    from replay.cli import main\n    import agent.store\n")
-    assert list(imported(module)) == ["replay.cli", "agent.store"]
+    module.write_text(
+        "def late():\n    from chatfold.replay.cli import main\n    import chatfold.agent.store\n"
+    )
+    assert [*map(package, imported(module))] == ["chatfold.replay", "chatfold.agent"]
 
 
 WAITING = {"asyncio", "datetime.datetime", "os", "pathlib", "random", "sqlite3", "threading", "time", "uuid"}
@@ -50,7 +58,7 @@ def test_a_projection_has_no_means_of_waiting_asking_the_clock_or_guessing(path:
 
 @pytest.mark.parametrize("package", LAYERS[:3])
 def test_importing_a_package_imports_nothing_slow(package: str) -> None:
-    program = f"import sys, {package}; print(*sorted({SLOW!r} & set(sys.modules)))"
+    program = f"import sys, chatfold.{package}; print(*sorted({SLOW!r} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )

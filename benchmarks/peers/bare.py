@@ -14,7 +14,7 @@ import msgspec
 
 from benchmarks.conversation import Message
 from benchmarks.workload import event_of, message_of
-from eventlog import Entry
+from chatfold.eventlog import Entry
 
 _SUM = "0123456789abcdef"
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from agent import Chat, Policy
-from agent import Store as Chats
 from benchmarks.conversation import SUMMARY, Message, is_summary
 from benchmarks.workload import event_of, message_of
-from eventlog import Compacted, Entry, Event, scan
-from eventlog.layout import chat_path
+from chatfold.agent import Chat, Policy
+from chatfold.agent import Store as Chats
+from chatfold.eventlog import Compacted, Entry, Event, scan
+from chatfold.eventlog.layout import chat_path
 
 RELAXED = ("", "log")
 _GROUP = 128  # turns that are on their way to the disk at the same time, when a long chat is built

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from agent import Chat, NoSuchContext, Store
-from eventlog import (
+from chatfold.agent import Chat, NoSuchContext, Store
+from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
     CorruptLog,
@@ -20,8 +20,8 @@ from eventlog import (
     NoSuchChat,
     NoSuchPoint,
 )
-from replay.inspect.address import Address, address
-from replay.inspect.places import (
+from chatfold.replay.inspect.address import Address, address
+from chatfold.replay.inspect.places import (
     LAST,
     NoStore,
     find_chat,
@@ -30,8 +30,8 @@ from replay.inspect.places import (
     root_of,
     store_folder,
 )
-from replay.output import Out
-from replay.terminal import printable
+from chatfold.replay.output import Out
+from chatfold.replay.terminal import printable
 
 DIFFERENT, USAGE, MISSING, DAMAGED, NEWER, NO_EXTRA, FAILED = range(1, 8)
 """The exit codes; see ``replay.cli``."""

@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from agent import Chat, Store, user
-from eventlog import ChatfoldError, MessageAdded, NoSuchPoint
-from projections import contexts
-from projections.text import text_of
-from replay.commands.asking import chat_of, complete_chat, home_of, verb
-from replay.inspect.address import HEAD
-from replay.inspect.points import seq_of
-from replay.output import Out
-from replay.terminal import Cell
+from chatfold.agent import Chat, Store, user
+from chatfold.eventlog import ChatfoldError, MessageAdded, NoSuchPoint
+from chatfold.projections import contexts
+from chatfold.projections.text import text_of
+from chatfold.replay.commands.asking import chat_of, complete_chat, home_of, verb
+from chatfold.replay.inspect.address import HEAD
+from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.output import Out
+from chatfold.replay.terminal import Cell
 
 
 class Unedited(ChatfoldError):

@@ -6,13 +6,13 @@ from pathlib import Path
 import click
 import msgspec
 
-import eventlog
-from eventlog import Problem, Report
-from eventlog.names import folder_name
-from replay.commands.asking import DAMAGED, DIFFERENT, code_of, complete_chat, store_of, tell, verb
-from replay.inspect.places import NoStore, is_chat_folder, key_of, store_folder
-from replay.output import Out
-from replay.terminal import Cell
+from chatfold import eventlog
+from chatfold.eventlog import Problem, Report
+from chatfold.eventlog.names import folder_name
+from chatfold.replay.commands.asking import DAMAGED, DIFFERENT, code_of, complete_chat, store_of, tell, verb
+from chatfold.replay.inspect.places import NoStore, is_chat_folder, key_of, store_folder
+from chatfold.replay.output import Out
+from chatfold.replay.terminal import Cell
 
 _WORDS = {0: "ok", DIFFERENT: "torn", DAMAGED: "damaged"}
 

@@ -3,16 +3,16 @@
 import click
 import msgspec
 
-from agent import Moment
-from projections import IndexRow, Lifetime, contexts, lifetimes
-from replay.commands.asking import chat_of, complete_chat, verb
-from replay.commands.requests import text_of
-from replay.inspect.items import Inspected, Item, context_of, preview
-from replay.inspect.points import names, seq_of
-from replay.inspect.rows import row
-from replay.inspect.times import ago, iso
-from replay.output import Out
-from replay.terminal import Cell, Style, counted, short
+from chatfold.agent import Moment
+from chatfold.projections import IndexRow, Lifetime, contexts, lifetimes
+from chatfold.replay.commands.asking import chat_of, complete_chat, verb
+from chatfold.replay.commands.requests import text_of
+from chatfold.replay.inspect.items import Inspected, Item, context_of, preview
+from chatfold.replay.inspect.points import names, seq_of
+from chatfold.replay.inspect.rows import row
+from chatfold.replay.inspect.times import ago, iso
+from chatfold.replay.output import Out
+from chatfold.replay.terminal import Cell, Style, counted, short
 
 _STYLES: dict[str, Style] = {
     "system": "yellow",

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from replay.commands.asking import verb
-from replay.demo import CHAT, record
-from replay.inspect.rows import row
-from replay.inspect.times import clock, iso
-from replay.output import Out
-from replay.terminal import Cell
+from chatfold.replay.commands.asking import verb
+from chatfold.replay.demo import CHAT, record
+from chatfold.replay.inspect.rows import row
+from chatfold.replay.inspect.times import clock, iso
+from chatfold.replay.output import Out
+from chatfold.replay.terminal import Cell
 
 _WIDTH = 200
 

@@ -4,12 +4,12 @@ from typing import TypeAlias
 
 import click
 
-from agent import Chat, Moment
-from agent.moment import SHAPES
-from eventlog import NoSuchPoint
-from replay.commands.asking import DIFFERENT, chat_of, complete_chat, verb
-from replay.inspect.address import HEAD, Address, BadAddress, point
-from replay.inspect.comparing import (
+from chatfold.agent import Chat, Moment
+from chatfold.agent.moment import SHAPES
+from chatfold.eventlog import NoSuchPoint
+from chatfold.replay.commands.asking import DIFFERENT, chat_of, complete_chat, verb
+from chatfold.replay.inspect.address import HEAD, Address, BadAddress, point
+from chatfold.replay.inspect.comparing import (
     Comparison,
     Step,
     compare,
@@ -17,11 +17,11 @@ from replay.inspect.comparing import (
     compare_events,
     compare_messages,
 )
-from replay.inspect.items import Item, preview
-from replay.inspect.points import range_of, seq_of
-from replay.inspect.tracing import Left, Now, Trace, trace
-from replay.output import Out, as_json
-from replay.terminal import Cell, Style, short
+from chatfold.replay.inspect.items import Item, preview
+from chatfold.replay.inspect.points import range_of, seq_of
+from chatfold.replay.inspect.tracing import Left, Now, Trace, trace
+from chatfold.replay.output import Out, as_json
+from chatfold.replay.terminal import Cell, Style, short
 
 
 @verb(

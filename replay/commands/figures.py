@@ -3,13 +3,13 @@
 import click
 import msgspec
 
-from replay.commands.asking import chat_of, complete_chat, verb
-from replay.inspect.picture import Stats, drawn
-from replay.inspect.picture import stats as stats_of
-from replay.inspect.points import seq_of
-from replay.inspect.times import iso
-from replay.output import Out
-from replay.terminal import counted, short
+from chatfold.replay.commands.asking import chat_of, complete_chat, verb
+from chatfold.replay.inspect.picture import Stats, drawn
+from chatfold.replay.inspect.picture import stats as stats_of
+from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.inspect.times import iso
+from chatfold.replay.output import Out
+from chatfold.replay.terminal import counted, short
 
 _MOST = 100  # columns of the picture
 

@@ -8,15 +8,15 @@ from typing import get_args
 import click
 import msgspec
 
-from agent import Moment, Store
-from agent.exporting import Form, write_file
-from replay.commands.asking import chat_of, complete_chat, verb
-from replay.inspect.address import BadAddress
-from replay.inspect.places import store_folder
-from replay.inspect.points import seq_of
-from replay.output import Out
-from replay.redacting import Report, redacted
-from replay.rules import Rules
+from chatfold.agent import Moment, Store
+from chatfold.agent.exporting import Form, write_file
+from chatfold.replay.commands.asking import chat_of, complete_chat, verb
+from chatfold.replay.inspect.address import BadAddress
+from chatfold.replay.inspect.places import store_folder
+from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.output import Out
+from chatfold.replay.redacting import Report, redacted
+from chatfold.replay.rules import Rules
 
 _ENDINGS: dict[str, Form] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".htm": "html"}
 
@@ -118,7 +118,7 @@ async def import_(out: Out, store: str | None, *, path: Path, name: str) -> None
 
 def _default() -> Path:
     """The store there is, or the one there will be."""
-    from replay.inspect.places import NoStore  # noqa: PLC0415
+    from chatfold.replay.inspect.places import NoStore  # noqa: PLC0415
 
     with suppress(NoStore):
         return store_folder()

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from agent import Listed
-from agent.store import Store
-from eventlog import ChatfoldError
-from projections.listing import Fork
-from replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
-from replay.inspect.address import BadAddress, point
-from replay.inspect.times import ago, iso
-from replay.output import Out
-from replay.terminal import Cell, counted
+from chatfold.agent import Listed
+from chatfold.agent.store import Store
+from chatfold.eventlog import ChatfoldError
+from chatfold.projections.listing import Fork
+from chatfold.replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
+from chatfold.replay.inspect.address import BadAddress, point
+from chatfold.replay.inspect.times import ago, iso
+from chatfold.replay.output import Out
+from chatfold.replay.terminal import Cell, counted
 
 
 class ListedChat(msgspec.Struct, frozen=True):
@@ -261,7 +261,7 @@ async def _found(
     try:
         hits = await place.log.search(key, query, limit=_MANY if kinds else most)
         if kinds:
-            from replay.inspect.selecting import wanted  # noqa: PLC0415 (a list of chats needs nothing of entries)
+            from chatfold.replay.inspect.selecting import wanted  # noqa: PLC0415 (a list of chats needs nothing of entries)
 
             is_wanted = wanted(kinds)
             hits = [hit for hit in hits if is_wanted((await place.log.last(key, 1, hit.seq))[0])][:most]

@@ -5,17 +5,17 @@ from contextlib import nullcontext
 
 import click
 
-from agent import Chat, Moment
-from eventlog import Entry
-from eventlog.grepping import holds
-from projections import Contexts, contexts
-from replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
-from replay.inspect.points import names, range_of
-from replay.inspect.rows import row
-from replay.inspect.selecting import Turn, Wanted, selected, turns, wanted
-from replay.inspect.times import clock, iso
-from replay.output import Out
-from replay.terminal import Cell, Style, short
+from chatfold.agent import Chat, Moment
+from chatfold.eventlog import Entry
+from chatfold.eventlog.grepping import holds
+from chatfold.projections import Contexts, contexts
+from chatfold.replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
+from chatfold.replay.inspect.points import names, range_of
+from chatfold.replay.inspect.rows import row
+from chatfold.replay.inspect.selecting import Turn, Wanted, selected, turns, wanted
+from chatfold.replay.inspect.times import clock, iso
+from chatfold.replay.output import Out
+from chatfold.replay.terminal import Cell, Style, short
 
 _STYLES: dict[str, Style] = {
     "user": "green",

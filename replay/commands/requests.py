@@ -5,15 +5,15 @@ from typing import Any
 import click
 import msgspec
 
-from agent import Moment
-from agent.models import fingerprint
-from agent.moment import SHAPES
-from projections import Message, usage
-from replay.commands.asking import DIFFERENT, chat_of, complete_chat, verb
-from replay.inspect.items import item_of
-from replay.inspect.points import seq_of
-from replay.output import Out, as_json, indented
-from replay.terminal import Cell, short
+from chatfold.agent import Moment
+from chatfold.agent.models import fingerprint
+from chatfold.agent.moment import SHAPES
+from chatfold.projections import Message, usage
+from chatfold.replay.commands.asking import DIFFERENT, chat_of, complete_chat, verb
+from chatfold.replay.inspect.items import item_of
+from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.output import Out, as_json, indented
+from chatfold.replay.terminal import Cell, short
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ def _hash(out: Out, mark: str) -> None:
 
 
 async def _request(out: Out, chat: Moment, number: int, *, only_hash: bool) -> int:
-    from replay.judging.requests import sent  # noqa: PLC0415 (it knows the providers)
+    from chatfold.replay.judging.requests import sent  # noqa: PLC0415 (it knows the providers)
 
     found = await sent(chat, number)
     if only_hash:

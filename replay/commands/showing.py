@@ -5,19 +5,19 @@ from typing import Any
 import click
 import msgspec
 
-from agent import Chat
-from eventlog import Entry, NoSuchPoint
-from projections import contexts
-from replay.commands.asking import chat_of, complete_chat, verb
-from replay.inspect.address import HEAD
-from replay.inspect.belonging import belonging
-from replay.inspect.comparing import Comparison, compare
-from replay.inspect.items import kind_name
-from replay.inspect.points import names, seq_of
-from replay.inspect.rows import row
-from replay.inspect.times import iso
-from replay.output import Out, as_json, indented
-from replay.terminal import counted, short
+from chatfold.agent import Chat
+from chatfold.eventlog import Entry, NoSuchPoint
+from chatfold.projections import contexts
+from chatfold.replay.commands.asking import chat_of, complete_chat, verb
+from chatfold.replay.inspect.address import HEAD
+from chatfold.replay.inspect.belonging import belonging
+from chatfold.replay.inspect.comparing import Comparison, compare
+from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.points import names, seq_of
+from chatfold.replay.inspect.rows import row
+from chatfold.replay.inspect.times import iso
+from chatfold.replay.output import Out, as_json, indented
+from chatfold.replay.terminal import counted, short
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -4,10 +4,10 @@ import re
 
 import click
 
-from replay.commands.asking import chat_of, complete_chat, path_of, verb
-from replay.inspect.places import store_folder
-from replay.output import Out
-from replay.stepping.stepper import step as stepped
+from chatfold.replay.commands.asking import chat_of, complete_chat, path_of, verb
+from chatfold.replay.inspect.places import store_folder
+from chatfold.replay.output import Out
+from chatfold.replay.stepping.stepper import step as stepped
 
 
 @verb("chatfold step last", "chatfold step last@c1", "chatfold step last --play --idle 0.5s")

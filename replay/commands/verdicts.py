@@ -13,19 +13,19 @@ from typing import Any
 import click
 import msgspec
 
-from agent import Chat, Store
-from eventlog import ChatfoldError
-from replay.commands.asking import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
-from replay.inspect.address import HEAD, Address
-from replay.inspect.places import store_folder
-from replay.inspect.points import range_of, seq_of
-from replay.judging.divergence import Verdict
-from replay.judging.junit import junit
-from replay.judging.offline import offline
-from replay.judging.rehearsal import Factory, rehearse
-from replay.judging.rerunning import rerun as run_again
-from replay.judging.verdict import verdict
-from replay.output import Out
+from chatfold.agent import Chat, Store
+from chatfold.eventlog import ChatfoldError
+from chatfold.replay.commands.asking import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
+from chatfold.replay.inspect.address import HEAD, Address
+from chatfold.replay.inspect.places import store_folder
+from chatfold.replay.inspect.points import range_of, seq_of
+from chatfold.replay.judging.divergence import Verdict
+from chatfold.replay.judging.junit import junit
+from chatfold.replay.judging.offline import offline
+from chatfold.replay.judging.rehearsal import Factory, rehearse
+from chatfold.replay.judging.rerunning import rerun as run_again
+from chatfold.replay.judging.verdict import verdict
+from chatfold.replay.output import Out
 
 
 class AgentFailed(ChatfoldError):

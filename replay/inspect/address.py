@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from eventlog import ChatfoldError
+from chatfold.eventlog import ChatfoldError
 
 Kind: TypeAlias = Literal["seq", "head", "turn", "compaction", "switch", "call", "label", "time", "ago"]
 

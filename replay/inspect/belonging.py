@@ -1,7 +1,7 @@
 """Belonging: what an event answers, and what answers it: a call and its result, a request and its answer, a run's two ends."""
 
-from agent import Moment
-from eventlog import (
+from chatfold.agent import Moment
+from chatfold.eventlog import (
     Entry,
     Event,
     ModelCalled,

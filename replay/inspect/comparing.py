@@ -13,13 +13,13 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from agent import Moment
-from eventlog import Compacted, CompactionReverted, Entry, Json, Rewound
-from projections import IndexRow, Message, Tokens, contexts, first_difference
-from projections.tokens import Counter, estimate
-from replay.inspect.items import Item, item_of, items_of, kind_name, numbered
-from replay.inspect.matching import keyed, out_of_order, sent, shared
-from replay.inspect.points import SWITCHES
+from chatfold.agent import Moment
+from chatfold.eventlog import Compacted, CompactionReverted, Entry, Json, Rewound
+from chatfold.projections import IndexRow, Message, Tokens, contexts, first_difference
+from chatfold.projections.tokens import Counter, estimate
+from chatfold.replay.inspect.items import Item, item_of, items_of, kind_name, numbered
+from chatfold.replay.inspect.matching import keyed, out_of_order, sent, shared
+from chatfold.replay.inspect.points import SWITCHES
 
 Cache: TypeAlias = Literal["whole", "part", "lost"]
 """Of what a provider has cached of the first prompt, the second one can use all, some, or nothing but system messages."""

@@ -16,13 +16,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from agent import Chat, Moment, Store, open_view
-from agent.opening import Opened
-from eventlog import Entry, Redacted
-from projections import Projection, View
-from replay.inspect.address import Point, point
-from replay.inspect.places import LAST, find_chat, opened
-from replay.inspect.points import seq_of
+from chatfold.agent import Chat, Moment, Store, open_view
+from chatfold.agent.opening import Opened
+from chatfold.eventlog import Entry, Redacted
+from chatfold.projections import Projection, View
+from chatfold.replay.inspect.address import Point, point
+from chatfold.replay.inspect.places import LAST, find_chat, opened
+from chatfold.replay.inspect.points import seq_of
 
 _APART = 256  # entries between two views that are kept
 _KEPT = 64  # of them

@@ -8,16 +8,16 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from agent import Moment
-from eventlog import Data, Event, File, Part, Reasoning, Text, Unknown
-from projections import Contexts, IndexRow, Message, Tokens, contexts
-from projections.context import Control
-from projections.cutting import tokens_of
-from projections.prompt import RECALLED, SUMMARY
-from projections.text import one_line
-from projections.tokens import Counter, estimate
-from projections.wire import json_text
-from replay.inspect.points import SWITCHES
+from chatfold.agent import Moment
+from chatfold.eventlog import Data, Event, File, Part, Reasoning, Text, Unknown
+from chatfold.projections import Contexts, IndexRow, Message, Tokens, contexts
+from chatfold.projections.context import Control
+from chatfold.projections.cutting import tokens_of
+from chatfold.projections.prompt import RECALLED, SUMMARY
+from chatfold.projections.text import one_line
+from chatfold.projections.tokens import Counter, estimate
+from chatfold.projections.wire import json_text
+from chatfold.replay.inspect.points import SWITCHES
 
 PREVIEW = 160
 _SUMMARY_LINES, _RECALLED_LINES = SUMMARY.count("\n"), RECALLED.count("\n")  # of the labels: ``kind`` says it

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from agent import Moment
-from projections import Message
+from chatfold.agent import Moment
+from chatfold.projections import Message
 
 
 class Key(NamedTuple):

@@ -14,21 +14,31 @@ from itertools import accumulate
 
 import msgspec
 
-from agent import Moment
-from eventlog import (
+from chatfold.agent import Moment
+from chatfold.eventlog import (
     Compacted,
     ContextRecalled,
     Entry,
     ToolCalled,
     ToolReturned,
 )
-from projections import Contexts, Window, contexts, estimate, executions, lineage, outline, usage, window
-from projections.context import changes
-from projections.cost import Usage
-from projections.prompt import RECALLED, SUMMARY
-from projections.tokens import FRAMING, Counter, of_event
-from replay.inspect.items import kind_name, numbered
-from replay.inspect.rows import is_failure
+from chatfold.projections import (
+    Contexts,
+    Window,
+    contexts,
+    estimate,
+    executions,
+    lineage,
+    outline,
+    usage,
+    window,
+)
+from chatfold.projections.context import changes
+from chatfold.projections.cost import Usage
+from chatfold.projections.prompt import RECALLED, SUMMARY
+from chatfold.projections.tokens import FRAMING, Counter, of_event
+from chatfold.replay.inspect.items import kind_name, numbered
+from chatfold.replay.inspect.rows import is_failure
 
 Progress = Callable[[int, int], None]
 """(entries read so far, entries in all)"""

@@ -10,14 +10,14 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent import Chat, Store
-from agent.exporting import read_chunks
-from eventlog import ChatfoldError, NoSuchChat
-from eventlog.exports import Packing
-from eventlog.folder import BIG_PAGE
-from eventlog.scan import open_folder
-from eventlog.segment import first_of
-from projections import Projection
+from chatfold.agent import Chat, Store
+from chatfold.agent.exporting import read_chunks
+from chatfold.eventlog import ChatfoldError, NoSuchChat
+from chatfold.eventlog.exports import Packing
+from chatfold.eventlog.folder import BIG_PAGE
+from chatfold.eventlog.scan import open_folder
+from chatfold.eventlog.segment import first_of
+from chatfold.projections import Projection
 
 LAST = "last"
 _PREFIX = 4  # characters that name a chat, if no other begins with them

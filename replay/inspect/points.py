@@ -8,11 +8,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from agent import Chat, Moment
-from eventlog import ModelCalled, NoSuchPoint
-from projections import Contexts, contexts, lineage, usage
-from projections.cost import EVERY
-from replay.inspect.address import HEAD, Address, Point
+from chatfold.agent import Chat, Moment
+from chatfold.eventlog import ModelCalled, NoSuchPoint
+from chatfold.projections import Contexts, contexts, lineage, usage
+from chatfold.projections.cost import EVERY
+from chatfold.replay.inspect.address import HEAD, Address, Point
 
 COMPACTIONS = frozenset(("compacted",))
 SWITCHES = frozenset(("opened", "switched", "cleared"))

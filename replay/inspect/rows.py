@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     CheckpointSet,
     Compacted,
@@ -43,10 +43,10 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections.cost import spent
-from projections.text import one_line
-from projections.wire import json_text
-from replay.inspect.items import kind_name
+from chatfold.projections.cost import spent
+from chatfold.projections.text import one_line
+from chatfold.projections.wire import json_text
+from chatfold.replay.inspect.items import kind_name
 
 # What a list calls each kind of event, and the sign that goes with it: nothing is told by colour alone.
 _CALLED: dict[type, tuple[str, str]] = {

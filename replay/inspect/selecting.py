@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
-from agent import Moment
-from eventlog import (
+from chatfold.agent import Moment
+from chatfold.eventlog import (
     Compacted,
     ContextCleared,
     ContextOpened,
@@ -16,11 +16,11 @@ from eventlog import (
     RunFinished,
     ToolCalled,
 )
-from projections import contexts
-from projections.cost import spent
-from projections.text import one_line
-from replay.inspect.points import names
-from replay.inspect.rows import is_failure, parts_told, row
+from chatfold.projections import contexts
+from chatfold.projections.cost import spent
+from chatfold.projections.text import one_line
+from chatfold.replay.inspect.points import names
+from chatfold.replay.inspect.rows import is_failure, parts_told, row
 
 Wanted = Callable[[Entry], bool]
 Progress = Callable[[int, int | None], None]

@@ -10,18 +10,27 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from agent import Moment
-from eventlog import Compacted, Entry, Event, Injected, MessageAdded, NoSuchPoint, ToolCalled, ToolReturned
-from eventlog.grepping import strings
-from eventlog.search_terms import normal, terms, text_of
-from projections import Contexts, contexts, window
-from projections.context import Context
-from projections.lifetime import Stay, stays, summary_stays
-from projections.spans import Spans, includes
-from projections.text import one_line
-from projections.tokens import of_event
-from replay.inspect.items import PREVIEW, kind_name, numbered
-from replay.inspect.points import names
+from chatfold.agent import Moment
+from chatfold.eventlog import (
+    Compacted,
+    Entry,
+    Event,
+    Injected,
+    MessageAdded,
+    NoSuchPoint,
+    ToolCalled,
+    ToolReturned,
+)
+from chatfold.eventlog.grepping import strings
+from chatfold.eventlog.search_terms import normal, terms, text_of
+from chatfold.projections import Contexts, contexts, window
+from chatfold.projections.context import Context
+from chatfold.projections.lifetime import Stay, stays, summary_stays
+from chatfold.projections.spans import Spans, includes
+from chatfold.projections.text import one_line
+from chatfold.projections.tokens import of_event
+from chatfold.replay.inspect.items import PREVIEW, kind_name, numbered
+from chatfold.replay.inspect.points import names
 
 _ENTRY = re.compile(r"e(\d{1,15})")
 _WORDS = 1000  # of a text are looked for in a summary

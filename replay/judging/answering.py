@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from agent import Agent, Chat
-from agent.execution import DRAWN, Draw, Send, call_id
-from agent.models import Answer, Asked, ModelFailed, Piece
-from agent.running import Ask, Run
-from agent.says import Called
-from agent.summary import Material
-from agent.tools import Outcome, Tool
-from eventlog import (
+from chatfold.agent import Agent, Chat
+from chatfold.agent.execution import DRAWN, Draw, Send, call_id
+from chatfold.agent.models import Answer, Asked, ModelFailed, Piece
+from chatfold.agent.running import Ask, Run
+from chatfold.agent.says import Called
+from chatfold.agent.summary import Material
+from chatfold.agent.tools import Outcome, Tool
+from chatfold.eventlog import (
     Compacted,
     Entry,
     Event,
@@ -30,9 +30,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.inspect.items import kind_name
-from replay.judging.divergence import Divergence
-from replay.judging.recorded import Recording
+from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.judging.divergence import Divergence
+from chatfold.replay.judging.recorded import Recording
 
 _LONG = 1 << 40  # seconds, characters: what was recorded was within the limits then
 _NO_SUMMARY = "(no summary was recorded here)"

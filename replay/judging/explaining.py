@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from agent import Moment
-from agent.models import Model, fingerprint
-from eventlog import Entry, Event, Json, ModelCalled, Noted
-from eventlog.search_terms import OURS
-from projections import outline
-from replay.inspect.items import kind_name
-from replay.judging.divergence import Change, Divergence, cut, first_change, written
-from replay.judging.requests import Notes, changed_entry, payload_for, request_of
+from chatfold.agent import Moment
+from chatfold.agent.models import Model, fingerprint
+from chatfold.eventlog import Entry, Event, Json, ModelCalled, Noted
+from chatfold.eventlog.search_terms import OURS
+from chatfold.projections import outline
+from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.judging.divergence import Change, Divergence, cut, first_change, written
+from chatfold.replay.judging.requests import Notes, changed_entry, payload_for, request_of
 
 _SENT = {"system": "request.system", "tools": "request.tools", "settings": "settings"}
 """What is sent besides the messages, by what it is noted as."""

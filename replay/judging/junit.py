@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from replay.judging.divergence import Verdict
+from chatfold.replay.judging.divergence import Verdict
 
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

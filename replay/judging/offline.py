@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from eventlog import ChatfoldError
+from chatfold.eventlog import ChatfoldError
 
 _LIVE = frozenset(
     {

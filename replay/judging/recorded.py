@@ -13,8 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NoReturn
 
-from agent.execution import DRAWN, RUNTIME
-from eventlog import (
+from chatfold.agent.execution import DRAWN, RUNTIME
+from chatfold.eventlog import (
     Compacted,
     Conflict,
     Entry,
@@ -30,11 +30,11 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from eventlog.line import draft
-from eventlog.numbering import Append
-from eventlog.search_terms import OURS
-from eventlog.storage import Durability
-from replay.judging.divergence import Divergence
+from chatfold.eventlog.line import draft
+from chatfold.eventlog.numbering import Append
+from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.storage import Durability
+from chatfold.replay.judging.divergence import Divergence
 
 Why = Literal["", "again", "ended", "diverged"]
 Compare = Callable[[Sequence[Entry], Sequence[Event]], Awaitable[Divergence | None]]

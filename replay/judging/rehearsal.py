@@ -13,20 +13,30 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 
-from agent import Agent, Moment, Store
-from agent.execution import RUNTIME
-from agent.models import fingerprint
-from agent.running import Run
-from eventlog import ChatfoldError, Entry, Event, Forked, Injected, ModelCalled, Noted, RunStarted, ToolCalled
-from projections import outline
-from projections.text import one_line, text_of
-from replay.judging.answering import Rehearsed
-from replay.judging.divergence import Divergence, Verdict
-from replay.judging.explaining import Explaining
-from replay.judging.offline import LiveCall, offline
-from replay.judging.recorded import Recording
-from replay.judging.requests import Notes, note
-from replay.judging.verdict import Progress, redacted
+from chatfold.agent import Agent, Moment, Store
+from chatfold.agent.execution import RUNTIME
+from chatfold.agent.models import fingerprint
+from chatfold.agent.running import Run
+from chatfold.eventlog import (
+    ChatfoldError,
+    Entry,
+    Event,
+    Forked,
+    Injected,
+    ModelCalled,
+    Noted,
+    RunStarted,
+    ToolCalled,
+)
+from chatfold.projections import outline
+from chatfold.projections.text import one_line, text_of
+from chatfold.replay.judging.answering import Rehearsed
+from chatfold.replay.judging.divergence import Divergence, Verdict
+from chatfold.replay.judging.explaining import Explaining
+from chatfold.replay.judging.offline import LiveCall, offline
+from chatfold.replay.judging.recorded import Recording
+from chatfold.replay.judging.requests import Notes, note
+from chatfold.replay.judging.verdict import Progress, redacted
 
 Factory = Callable[..., Agent | Awaitable[Agent]]
 """``def build(store) -> Agent``, with or without the parameter, sync or async."""

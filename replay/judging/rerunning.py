@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent import CHAT_TOOLS, Agent, Chat, Result, Store
-from agent.models import Answer, ModelFailed, Piece, fingerprint
-from agent.tools import Outcome, Tool, failed
-from eventlog import (
+from chatfold.agent import CHAT_TOOLS, Agent, Chat, Result, Store
+from chatfold.agent.models import Answer, ModelFailed, Piece, fingerprint
+from chatfold.agent.tools import Outcome, Tool, failed
+from chatfold.eventlog import (
     ChatExists,
     Data,
     Json,
@@ -27,7 +27,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.judging.rehearsal import Factory, built
+from chatfold.replay.judging.rehearsal import Factory, built
 
 _SEND = "chat_send"
 _WITHIN = tuple(tool for tool in CHAT_TOOLS if tool.name != _SEND)

@@ -10,19 +10,19 @@ One pass forward, which reaches no model and no tool: nothing here can.
 
 from collections.abc import Callable, Iterable
 
-from agent import Moment
-from agent.models import fingerprint
-from agent.opening import Opened
-from agent.running import SHOWN
-from eventlog import Entry, Head, ModelCalled, Noted, ToolCalled
-from eventlog.search_terms import OURS
-from projections import STANDARD, View, fold, outline, start
-from projections.happening import REDACTED_EXPORT
-from projections.snapshots import load
-from projections.spans import Spans, includes, spans
-from replay.inspect.items import kind_name
-from replay.judging.divergence import Divergence, Verdict
-from replay.judging.requests import Notes, Payload, Sent, changed_entry, made_again, note
+from chatfold.agent import Moment
+from chatfold.agent.models import fingerprint
+from chatfold.agent.opening import Opened
+from chatfold.agent.running import SHOWN
+from chatfold.eventlog import Entry, Head, ModelCalled, Noted, ToolCalled
+from chatfold.eventlog.search_terms import OURS
+from chatfold.projections import STANDARD, View, fold, outline, start
+from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.projections.snapshots import load
+from chatfold.projections.spans import Spans, includes, spans
+from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.judging.divergence import Divergence, Verdict
+from chatfold.replay.judging.requests import Notes, Payload, Sent, changed_entry, made_again, note
 
 Progress = Callable[[int, int], None]
 """Told how far it is: (seq, the last one)."""

@@ -6,10 +6,10 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from replay.inspect.address import point
-from replay.inspect.points import seq_of
-from replay.stepping.moves import first, last, onwards
-from replay.stepping.state import Action, Line, Plain, Session, State, Tab
+from chatfold.replay.inspect.address import point
+from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.stepping.moves import first, last, onwards
+from chatfold.replay.stepping.state import Action, Line, Plain, Session, State, Tab
 
 _COMMANDS = {"context": "context", "messages": "messages", "event": "show"}
 _HITS = 1000  # of a search for words

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from projections.wire import json_text
-from replay.inspect.comparing import Comparison, Step, compare
-from replay.inspect.points import COMPACTIONS, SWITCHES
-from replay.inspect.tracing import Left, Now, Trace, trace
-from replay.stepping.state import Line, Session, State
-from replay.stepping.text import body, cut
-from replay.stepping.tree import Branch
-from replay.terminal import Style, padded, short
+from chatfold.projections.wire import json_text
+from chatfold.replay.inspect.comparing import Comparison, Step, compare
+from chatfold.replay.inspect.points import COMPACTIONS, SWITCHES
+from chatfold.replay.inspect.tracing import Left, Now, Trace, trace
+from chatfold.replay.stepping.state import Line, Session, State
+from chatfold.replay.stepping.text import body, cut
+from chatfold.replay.stepping.tree import Branch
+from chatfold.replay.terminal import Style, padded, short
 
 if TYPE_CHECKING:
-    from replay.inspect.items import Item
+    from chatfold.replay.inspect.items import Item
 
 _MOST = 500  # items of a section
 

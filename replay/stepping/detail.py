@@ -6,7 +6,7 @@ is made printable here, since what is made visible takes more room.
 
 from collections.abc import Iterator
 
-from eventlog import (
+from chatfold.eventlog import (
     Entry,
     ModelCalled,
     ModelReturned,
@@ -16,16 +16,16 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections import Message, contexts
-from projections.tokens import estimate
-from projections.wire import json_text
-from replay.inspect.items import Inspected, context_of, item_of
-from replay.inspect.rows import parts_told, row
-from replay.inspect.times import iso
-from replay.stepping.compared import compared, traced, tree_lines
-from replay.stepping.state import Line, Session, State
-from replay.stepping.text import CAP, as_json, body, capped, cut
-from replay.terminal import padded, short
+from chatfold.projections import Message, contexts
+from chatfold.projections.tokens import estimate
+from chatfold.projections.wire import json_text
+from chatfold.replay.inspect.items import Inspected, context_of, item_of
+from chatfold.replay.inspect.rows import parts_told, row
+from chatfold.replay.inspect.times import iso
+from chatfold.replay.stepping.compared import compared, traced, tree_lines
+from chatfold.replay.stepping.state import Line, Session, State
+from chatfold.replay.stepping.text import CAP, as_json, body, capped, cut
+from chatfold.replay.terminal import padded, short
 
 _MOST = 2000  # lines of a list
 _ALL = 8 * CAP  # characters of all messages

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from projections import contexts
-from replay.inspect.rows import row
-from replay.inspect.times import clock
-from replay.stepping.detail import details
-from replay.stepping.help import HELP
-from replay.stepping.presses import KEYS, PLAIN, grown, played, press
-from replay.stepping.state import Session, State
-from replay.terminal import printable
+from chatfold.projections import contexts
+from chatfold.replay.inspect.rows import row
+from chatfold.replay.inspect.times import clock
+from chatfold.replay.stepping.detail import details
+from chatfold.replay.stepping.help import HELP
+from chatfold.replay.stepping.presses import KEYS, PLAIN, grown, played, press
+from chatfold.replay.stepping.state import Session, State
+from chatfold.replay.terminal import printable
 
 _CELLS = 100
 _TABS = frozenset("12345dtb")

@@ -5,16 +5,16 @@ Read are only the rows that are on the screen. What was read is kept until it is
 
 from collections.abc import AsyncIterator, Hashable, Sequence
 
-from eventlog import ChatfoldError, Entry
-from projections import contexts, outline
-from projections.spans import spans
-from replay.inspect.picture import Picture, picture
-from replay.inspect.points import names
-from replay.inspect.rows import Row, row
-from replay.stepping.detail import details
-from replay.stepping.screen import Shown, Size, top_of
-from replay.stepping.state import Line, Session, State
-from replay.stepping.text import body
+from chatfold.eventlog import ChatfoldError, Entry
+from chatfold.projections import contexts, outline
+from chatfold.projections.spans import spans
+from chatfold.replay.inspect.picture import Picture, picture
+from chatfold.replay.inspect.points import names
+from chatfold.replay.inspect.rows import Row, row
+from chatfold.replay.stepping.detail import details
+from chatfold.replay.stepping.screen import Shown, Size, top_of
+from chatfold.replay.stepping.state import Line, Session, State
+from chatfold.replay.stepping.text import body
 
 _TEXT = 400  # characters of a row
 _MORE = 20  # the picture is painted anew when the chat has grown by a 20th

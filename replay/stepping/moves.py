@@ -4,10 +4,10 @@ from bisect import bisect_left, bisect_right
 
 from msgspec.structs import replace
 
-from projections import contexts
-from replay.inspect.points import controls
-from replay.stepping.sieve import Sieve
-from replay.stepping.state import Action, Plain, Session, State
+from chatfold.projections import contexts
+from chatfold.replay.inspect.points import controls
+from chatfold.replay.stepping.sieve import Sieve
+from chatfold.replay.stepping.state import Action, Plain, Session, State
 
 
 async def onwards(session: Session, state: State, way: int) -> State:

@@ -9,9 +9,9 @@ its ``message``; no key ends the stepper but ``q`` and Ctrl-C.
 
 from msgspec.structs import replace
 
-from eventlog import ChatfoldError
-from replay.inspect.points import COMPACTIONS, SWITCHES
-from replay.stepping.acts import (
+from chatfold.eventlog import ChatfoldError
+from chatfold.replay.inspect.points import COMPACTIONS, SWITCHES
+from chatfold.replay.stepping.acts import (
     ask,
     copy,
     edge,
@@ -31,8 +31,8 @@ from replay.stepping.acts import (
     up_or_down,
     why,
 )
-from replay.stepping.moves import control, error, first, hit, last, onwards, sibling, step, turn
-from replay.stepping.state import TABS, Action, Plain, Session, State
+from chatfold.replay.stepping.moves import control, error, first, hit, last, onwards, sibling, step, turn
+from chatfold.replay.stepping.state import TABS, Action, Plain, Session, State
 
 KEYS: dict[str, Action] = {
     **dict.fromkeys(("j", "right", "."), step(1)),

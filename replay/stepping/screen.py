@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from replay.inspect.picture import Picture, drawn
-from replay.inspect.rows import Row
-from replay.inspect.times import clock
-from replay.stepping.help import CHOOSING, HELP, HINTS
-from replay.stepping.state import TABS, Line, State
-from replay.terminal import Style, fit, padded, printable, short, styled, width
+from chatfold.replay.inspect.picture import Picture, drawn
+from chatfold.replay.inspect.rows import Row
+from chatfold.replay.inspect.times import clock
+from chatfold.replay.stepping.help import CHOOSING, HELP, HINTS
+from chatfold.replay.stepping.state import TABS, Line, State
+from chatfold.replay.terminal import Style, fit, padded, printable, short, styled, width
 
 _WIDE = 100  # columns; with fewer there is one pane
 _HEAD = 3  # lines of the context that stay, with the note of what is left out

@@ -7,7 +7,7 @@ long chat can be told how far it came, and can be stopped. What was looked at on
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
-from eventlog import Entry, Log
+from chatfold.eventlog import Entry, Log
 
 PIECE = 1024
 """Entries that are read in one go."""

@@ -5,13 +5,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from agent import Store
-from eventlog import Entry
-from replay.inspect.cursor import Replay
-from replay.inspect.rows import is_failure, row
-from replay.stepping.sieve import Sieve, Tell, untold
-from replay.stepping.tree import Branch, family
-from replay.terminal import Style
+from chatfold.agent import Store
+from chatfold.eventlog import Entry
+from chatfold.replay.inspect.cursor import Replay
+from chatfold.replay.inspect.rows import is_failure, row
+from chatfold.replay.stepping.sieve import Sieve, Tell, untold
+from chatfold.replay.stepping.tree import Branch, family
+from chatfold.replay.terminal import Style
 
 Tab: TypeAlias = Literal["context", "messages", "diff", "event", "tree", "why"]
 TABS: tuple[Tab, ...] = ("context", "messages", "diff", "event", "tree")

@@ -16,19 +16,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent import Store
-from eventlog import ChatfoldError
-from replay.inspect.address import Point
-from replay.inspect.cursor import Replay
-from replay.inspect.places import LAST, find_chat, opened
-from replay.stepping.keys import Keys
-from replay.stepping.lines import in_lines
-from replay.stepping.looks import Looks
-from replay.stepping.presses import begun, grown, played, press
-from replay.stepping.screen import frame
-from replay.stepping.state import Session, State
-from replay.stepping.terminal import Terminal, is_terminal
-from replay.terminal import wants_colour
+from chatfold.agent import Store
+from chatfold.eventlog import ChatfoldError
+from chatfold.replay.inspect.address import Point
+from chatfold.replay.inspect.cursor import Replay
+from chatfold.replay.inspect.places import LAST, find_chat, opened
+from chatfold.replay.stepping.keys import Keys
+from chatfold.replay.stepping.lines import in_lines
+from chatfold.replay.stepping.looks import Looks
+from chatfold.replay.stepping.presses import begun, grown, played, press
+from chatfold.replay.stepping.screen import frame
+from chatfold.replay.stepping.state import Session, State
+from chatfold.replay.stepping.terminal import Terminal, is_terminal
+from chatfold.replay.terminal import wants_colour
 
 _ESCAPE = 0.05  # seconds after which an Escape was only that
 _POLL = 0.5  # seconds between two looks at whether the chat has grown

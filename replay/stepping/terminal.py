@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from replay.stepping.screen import Size
+from chatfold.replay.stepping.screen import Size
 
 # The other screen, no cursor, no wrapping; and back again.
 _TAKE = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"

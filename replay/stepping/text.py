@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from eventlog import Entry, Event, Unknown
-from replay.inspect.rows import told
-from replay.stepping.state import Line
-from replay.terminal import fit, printable, printable_lines, width
+from chatfold.eventlog import Entry, Event, Unknown
+from chatfold.replay.inspect.rows import told
+from chatfold.replay.stepping.state import Line
+from chatfold.replay.terminal import fit, printable, printable_lines, width
 
 CAP = 64 * 1024
 """Characters that are shown of one body."""

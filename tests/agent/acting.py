@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from conftest import TickingClock
 
-from agent import Agent, Chat, Store
-from agent.models import Answer, Offered, Piece, Request, ScriptedModel, fingerprint
-from agent.tools import Tool, tool
-from eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
-from eventlog.numbering import Append
-from eventlog.storage import Durability
-from projections import openai_chat
-from projections.prompt import Message
-from projections.text import text_of
+from chatfold.agent import Agent, Chat, Store
+from chatfold.agent.models import Answer, Offered, Piece, Request, ScriptedModel, fingerprint
+from chatfold.agent.tools import Tool, tool
+from chatfold.eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
+from chatfold.eventlog.numbering import Append
+from chatfold.eventlog.storage import Durability
+from chatfold.projections import openai_chat
+from chatfold.projections.prompt import Message
+from chatfold.projections.text import text_of
 
 PATIENCE = 120.0
 """Seconds after which something that should have happened never will: only a test that fails waits for so long."""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from faults.operations import LARGE
 from faults.verbs import TOO_LONG, Scene
 
-from agent import CannotFit, NoSuchContext, NoSuchPoint, OtherHistory, Policy, SummaryFailed
-from agent.says import assistant, user
-from agent.summary import Material
-from eventlog import (
+from chatfold.agent import CannotFit, NoSuchContext, NoSuchPoint, OtherHistory, Policy, SummaryFailed
+from chatfold.agent.says import assistant, user
+from chatfold.agent.summary import Material
+from chatfold.eventlog import (
     ChatExists,
     Conflict,
     CorruptLog,

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from agent import Chat, Store, user
-from agent.models import Answer, Asked, Line, ScriptedModel
-from agent.runtime import Agent
-from agent.steps import Step
-from agent.tools import Tool
-from eventlog import Data, Event, Json, Part, RunStarted, Text, ToolCalled, ToolReturned
-from projections.text import text_of
+from chatfold.agent import Chat, Store, user
+from chatfold.agent.models import Answer, Asked, Line, ScriptedModel
+from chatfold.agent.runtime import Agent
+from chatfold.agent.steps import Step
+from chatfold.agent.tools import Tool
+from chatfold.eventlog import Data, Event, Json, Part, RunStarted, Text, ToolCalled, ToolReturned
+from chatfold.projections.text import text_of
 
 Sent = tuple[str, str, str]
 

@@ -12,8 +12,8 @@ from naive_prompt import render, rows
 from strategies import same, same_entries
 from two_stores import Files, Memory, Side, Who
 
-from agent import Chat, Moment
-from eventlog import (
+from chatfold.agent import Chat, Moment
+from chatfold.eventlog import (
     ChatfoldError,
     Compacted,
     CompactionReverted,
@@ -33,18 +33,18 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from eventlog.events import scrub
-from projections import calls, contexts, lineage, skills
+from chatfold.eventlog.events import scrub
+from chatfold.projections import calls, contexts, lineage, skills
 
 NOON = 1_738_713_600_000
 KEYS = ("a", "b", "C/ü", "d")
 _SMALL = {  # so that a chat need not be long to be read from snapshots, and from more than one place
-    "agent.opening.KEEP": 6,
-    "agent.chat.KEEP": 6,
-    "agent.opening._KNOWN": 9,
-    "agent.opening._NEAR": 12,
-    "agent.listing._NEAR": 5,
-    "eventlog.memory._BORDER": 8,
+    "chatfold.agent.opening.KEEP": 6,
+    "chatfold.agent.chat.KEEP": 6,
+    "chatfold.agent.opening._KNOWN": 9,
+    "chatfold.agent.opening._NEAR": 12,
+    "chatfold.agent.listing._NEAR": 5,
+    "chatfold.eventlog.memory._BORDER": 8,
 }
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -98,7 +98,7 @@ class SideBySide(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.time = NOON
         self.tokens = Tokens()
-        others: dict[str, object] = {**_SMALL, "agent.chat.new_id": self.tokens}
+        others: dict[str, object] = {**_SMALL, "chatfold.agent.chat.new_id": self.tokens}
         self.patches = [mock.patch(name, other) for name, other in others.items()]
         for patch in self.patches:
             patch.start()

@@ -10,8 +10,8 @@ from naive_prompt import facts_of
 from side_by_side import KEYS, Move, Moves, SideBySide, event
 from two_stores import Who, other
 
-from agent import Chat
-from eventlog import RunFinished, RunStarted
+from chatfold.agent import Chat
+from chatfold.eventlog import RunFinished, RunStarted
 
 Drawn: TypeAlias = list[tuple[str, int, bool]]
 

@@ -11,12 +11,12 @@ from acting import Meddled, Paused, are_proved, is_empty, is_whole, key_of, outc
 from chats import a_store, files  # noqa: F401
 from runs import agent, events, step
 
-from agent import Agent, Chat, ModelFailed, Store, execution, user
-from agent.execution import Execution
-from agent.models import Answer, ScriptedModel
-from agent.running import Run
-from agent.tools import tool
-from eventlog import (
+from chatfold.agent import Agent, Chat, ModelFailed, Store, execution, user
+from chatfold.agent.execution import Execution
+from chatfold.agent.models import Answer, ScriptedModel
+from chatfold.agent.running import Run
+from chatfold.agent.tools import tool
+from chatfold.eventlog import (
     IdConflict,
     MemoryStorage,
     MessageAdded,
@@ -28,7 +28,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections import turn
+from chatfold.projections import turn
 
 
 @tool

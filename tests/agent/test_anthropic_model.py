@@ -26,15 +26,15 @@ from wire_server import (
     story,
 )
 
-from agent import Policy, Store, assistant, user
-from agent.anthropic_model import MAX_TOKENS, AnthropicModel
-from agent.models import Asked, Piece, Request
-from agent.overflow import is_too_long
-from agent.runtime import Agent
-from eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
-from projections import Message
-from projections.cost import Spent, spent
-from projections.prompt import Call, Result
+from chatfold.agent import Policy, Store, assistant, user
+from chatfold.agent.anthropic_model import MAX_TOKENS, AnthropicModel
+from chatfold.agent.models import Asked, Piece, Request
+from chatfold.agent.overflow import is_too_long
+from chatfold.agent.runtime import Agent
+from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
+from chatfold.projections import Message
+from chatfold.projections.cost import Spent, spent
+from chatfold.projections.prompt import Call, Result
 
 Connect = Callable[..., AnthropicModel]
 

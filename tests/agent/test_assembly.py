@@ -9,12 +9,12 @@ from acting import Paused, are_proved, words
 from chats import a_store  # noqa: F401
 from runs import agent, events, step
 
-from agent import Agent, Store
-from agent.execution import inject_system_once
-from agent.models import Line
-from agent.tools import tool
-from eventlog import Injected, MessageAdded, ModelCalled, Noted, Text
-from eventlog.names import folder_name
+from chatfold.agent import Agent, Store
+from chatfold.agent.execution import inject_system_once
+from chatfold.agent.models import Line
+from chatfold.agent.tools import tool
+from chatfold.eventlog import Injected, MessageAdded, ModelCalled, Noted, Text
+from chatfold.eventlog.names import folder_name
 
 KEY = "telegram-chat-42"
 FILES = {

@@ -8,9 +8,9 @@ from acting import Paused, Question, are_proved, is_empty, outcomes, said, users
 from chats import a_store  # noqa: F401
 from runs import events, step
 
-from agent import Agent, Store, runtime
-from agent.tools import tool
-from eventlog import MessageAdded, ModelReturned, ToolReturned
+from chatfold.agent import Agent, Store, runtime
+from chatfold.agent.tools import tool
+from chatfold.eventlog import MessageAdded, ModelReturned, ToolReturned
 
 
 class Time:

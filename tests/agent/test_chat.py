@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from chats import a_chat, a_store, files, finished, roles, started, texts, turns  # noqa: F401
 
-from agent import Chat, Store, assistant, user
-from eventlog import (
+from chatfold.agent import Chat, Store, assistant, user
+from chatfold.eventlog import (
     Conflict,
     Data,
     Entry,
@@ -237,7 +237,7 @@ async def test_what_others_wrote_is_folded_before_what_i_write(store: Store) -> 
 
 WRITER = """
 import asyncio, sys
-from agent import Store
+from chatfold.agent import Store
 
 async def main():
     async with Store(sys.argv[1]) as store:

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from strategies import batches
 
-from agent import Listed, Store
-from eventlog import (
+from chatfold.agent import Listed, Store
+from chatfold.eventlog import (
     ChatDeleted,
     ChatExists,
     ChatfoldError,
@@ -37,10 +37,10 @@ from eventlog import (
     NoSuchPoint,
     repair,
 )
-from eventlog.line import seal_up
-from eventlog.segment import segment_name
-from projections import Outline, Projection, fold, lineage, outline, start, turn
-from projections.snapshots import dump
+from chatfold.eventlog.line import seal_up
+from chatfold.eventlog.segment import segment_name
+from chatfold.projections import Outline, Projection, fold, lineage, outline, start, turn
+from chatfold.projections.snapshots import dump
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 KEYS = ("a", "B/ü", "too long for a folder " * 10)

@@ -20,11 +20,11 @@ from side_by_side import KEYS, Move, Moves, agree, event, expected, looked
 from talking import Talking, keys, numbers, whos
 from two_stores import Who, other
 
-from agent import Chat, Policy
-from agent.summary import Material
-from eventlog import ChatDeleted
-from projections import contexts
-from projections.text import text_of
+from chatfold.agent import Chat, Policy
+from chatfold.agent.summary import Material
+from chatfold.eventlog import ChatDeleted
+from chatfold.projections import contexts
+from chatfold.projections.text import text_of
 
 _named = st.sampled_from(("start", "then", "middle", "nowhere"))
 points = st.sampled_from((numbers, numbers, numbers, _named)).flatmap(lambda some: some)

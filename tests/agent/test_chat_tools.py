@@ -7,13 +7,20 @@ import pytest
 from chats import a_chat, a_store, turns  # noqa: F401
 from runs import Steps, agent, events, ran, returned, seen, step
 
-from agent import Chat, Store, assistant, user
-from agent.chat_tools import CHAT_TOOLS
-from agent.execution import NotRunning, inject_assistant_once
-from agent.tools import Tool, tool
-from eventlog import ContextCleared, ContextOpened, ContextRecalled, ContextSwitched, Text, ToolReturned
-from projections import contexts
-from projections.prompt import RECALLED
+from chatfold.agent import Chat, Store, assistant, user
+from chatfold.agent.chat_tools import CHAT_TOOLS
+from chatfold.agent.execution import NotRunning, inject_assistant_once
+from chatfold.agent.tools import Tool, tool
+from chatfold.eventlog import (
+    ContextCleared,
+    ContextOpened,
+    ContextRecalled,
+    ContextSwitched,
+    Text,
+    ToolReturned,
+)
+from chatfold.projections import contexts
+from chatfold.projections.prompt import RECALLED
 
 CONTROLS = (ContextOpened, ContextSwitched, ContextCleared, ContextRecalled)
 LABEL = RECALLED.partition("{")[0]

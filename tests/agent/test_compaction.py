@@ -7,9 +7,28 @@ from typing import Any
 import pytest
 from chats import a_chat, a_store, block, files, finished, roles, started, texts, told, turns  # noqa: F401
 
-from agent import HISTORY, IN_MEMORY, CannotFit, Chat, Material, Policy, SummaryFailed, assistant, user
-from eventlog import Compacted, Data, Entry, ModelCalled, ModelReturned, Text, ToolCalled, ToolReturned
-from projections.cutting import tokens_of
+from chatfold.agent import (
+    HISTORY,
+    IN_MEMORY,
+    CannotFit,
+    Chat,
+    Material,
+    Policy,
+    SummaryFailed,
+    assistant,
+    user,
+)
+from chatfold.eventlog import (
+    Compacted,
+    Data,
+    Entry,
+    ModelCalled,
+    ModelReturned,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
+from chatfold.projections.cutting import tokens_of
 
 
 async def size(chat: Chat) -> int:

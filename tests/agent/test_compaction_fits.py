@@ -8,10 +8,19 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent import CannotFit, Chat, Moment, Policy, Store, assistant, system, user
-from eventlog import Compacted, Entry, Event, MessageAdded, ModelReturned, Text, ToolCalled, ToolReturned
-from projections import Message, contexts
-from projections.cutting import tokens_of
+from chatfold.agent import CannotFit, Chat, Moment, Policy, Store, assistant, system, user
+from chatfold.eventlog import (
+    Compacted,
+    Entry,
+    Event,
+    MessageAdded,
+    ModelReturned,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
+from chatfold.projections import Message, contexts
+from chatfold.projections.cutting import tokens_of
 
 # --- what happens before ---------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from chats import a_chat, a_store, block, files, finished, started, texts, told, turns  # noqa: F401
 
-from agent import Chat, Material, Policy, Store, assistant, user
-from eventlog import Compacted, Text, ToolReturned
+from chatfold.agent import Chat, Material, Policy, Store, assistant, user
+from chatfold.eventlog import Compacted, Text, ToolReturned
 
 KEEP_2 = Policy(keep=2)
 
@@ -119,7 +119,7 @@ async def test_of_two_stores_of_one_folder_that_compact_at_once_one_does(root: P
 COMPACTING = """
 import asyncio, sys, time
 from pathlib import Path
-from agent import Policy, Store
+from chatfold.agent import Policy, Store
 
 root, mine, other = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 

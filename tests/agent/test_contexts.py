@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from chats import a_chat, a_store, block, roles, texts, turns  # noqa: F401
 
-from agent import Chat, NoSuchContext, Policy, Store, assistant, user
-from eventlog import ContextRecalled, Text, ToolCalled, ToolReturned
-from projections import contexts
-from projections.prompt import RECALLED
+from chatfold.agent import Chat, NoSuchContext, Policy, Store, assistant, user
+from chatfold.eventlog import ContextRecalled, Text, ToolCalled, ToolReturned
+from chatfold.projections import contexts
+from chatfold.projections.prompt import RECALLED
 
 # --- a new one -------------------------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent import Agent, ScriptedModel
-from eventlog import ChatExists, NoSuchChat, RunStarted
-from projections import lineage
+from chatfold.agent import Agent, ScriptedModel
+from chatfold.eventlog import ChatExists, NoSuchChat, RunStarted
+from chatfold.projections import lineage
 
 
 def agent(*script: str) -> Agent:

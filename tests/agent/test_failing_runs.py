@@ -9,9 +9,9 @@ from acting import Paused, are_proved, counted, is_whole, outcomes, said, users
 from chats import a_store  # noqa: F401
 from runs import agent, events, step
 
-from agent import Agent, CannotFit, ModelFailed, Policy, Store, running, tool
-from agent.models import Answer, Line, Piece, ScriptedModel
-from eventlog import (
+from chatfold.agent import Agent, CannotFit, ModelFailed, Policy, Store, running, tool
+from chatfold.agent.models import Answer, Line, Piece, ScriptedModel
+from chatfold.eventlog import (
     Compacted,
     MessageAdded,
     ModelCalled,
@@ -20,7 +20,7 @@ from eventlog import (
     Text,
     ToolReturned,
 )
-from projections.prompt import INTERRUPTED
+from chatfold.projections.prompt import INTERRUPTED
 
 TOO_LONG = "context_length_exceeded: the prompt is too long"
 

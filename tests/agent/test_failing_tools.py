@@ -9,9 +9,9 @@ from acting import counted, is_whole
 from chats import a_store  # noqa: F401
 from runs import agent, events, returned, step
 
-from agent import Store
-from agent.tools import Tool, tool
-from eventlog import Text, ToolCalled, ToolReturned
+from chatfold.agent import Store
+from chatfold.agent.tools import Tool, tool
+from chatfold.eventlog import Text, ToolCalled, ToolReturned
 
 
 @tool

@@ -3,8 +3,8 @@
 import pytest
 from chats import a_chat, a_store  # noqa: F401
 
-from agent import Chat, NoSuchContext, Policy, assistant, user
-from eventlog import Text, ToolCalled, ToolReturned
+from chatfold.agent import Chat, NoSuchContext, Policy, assistant, user
+from chatfold.eventlog import Text, ToolCalled, ToolReturned
 
 
 async def shelved(chat: Chat, title: str, *said: str) -> str:

@@ -6,9 +6,9 @@ import pytest
 from chats import a_chat, a_store, block, turns  # noqa: F401
 from runs import events, ran, returned, step
 
-from agent import Chat, Policy, Store, assistant, system, user
-from agent.chat_tools import CHAT_TOOLS
-from eventlog import ToolCalled, ToolReturned
+from chatfold.agent import Chat, Policy, Store, assistant, system, user
+from chatfold.agent.chat_tools import CHAT_TOOLS
+from chatfold.eventlog import ToolCalled, ToolReturned
 
 
 def search(query: str, **more: Any) -> Any:

@@ -6,10 +6,10 @@ import pytest
 from chats import a_chat, a_store, block, turns  # noqa: F401
 from runs import Outbox, agent, events, interrupted, ran, returned, seen, step
 
-from agent import Chat, Store, assistant, system, user
-from agent.chat_tools import CHAT_TOOLS
-from agent.history_tools import HISTORY, HISTORY_TOOLS, WORK
-from eventlog import (
+from chatfold.agent import Chat, Store, assistant, system, user
+from chatfold.agent.chat_tools import CHAT_TOOLS
+from chatfold.agent.history_tools import HISTORY, HISTORY_TOOLS, WORK
+from chatfold.eventlog import (
     Injected,
     RunFinished,
     RunStarted,
@@ -19,7 +19,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.text import text_of
+from chatfold.projections.text import text_of
 
 
 def load(**args: Any) -> Any:

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from chats import a_chat, a_store, roles, texts, turns  # noqa: F401
 
-from agent import Chat, Policy, Store
-from eventlog import Data, File, Injected, Text
+from chatfold.agent import Chat, Policy, Store
+from chatfold.eventlog import Data, File, Injected, Text
 
 
 async def test_what_the_model_sees_already_is_not_injected_again(chat: Chat) -> None:

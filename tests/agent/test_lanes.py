@@ -21,11 +21,11 @@ from acting import (
 from chats import a_store  # noqa: F401
 from runs import agent, events, step
 
-from agent import Agent, Chat, Result, Store
-from agent.models import Answer, Line
-from agent.tools import tool
-from eventlog import ModelCalled, ToolReturned
-from projections import turn
+from chatfold.agent import Agent, Chat, Result, Store
+from chatfold.agent.models import Answer, Line
+from chatfold.agent.tools import tool
+from chatfold.eventlog import ModelCalled, ToolReturned
+from chatfold.projections import turn
 
 
 @tool

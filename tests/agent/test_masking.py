@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.says import Called
-from agent.steps import masked, tool_step
-from agent.tools import Outcome
-from eventlog import Data
+from chatfold.agent.says import Called
+from chatfold.agent.steps import masked, tool_step
+from chatfold.agent.tools import Outcome
+from chatfold.eventlog import Data
 
 SECRET = "hunter2Zx9"
 LONG = "hunter2Zx9hunter2Zx9hunter2Zx9hunter2Zx9"

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent import Store
-from agent.mcp_tools import Http, ServerFailed, Stdio, mcp_tools
-from agent.models import Answer, Asked, ScriptedModel
-from agent.runtime import Agent
-from agent.tools import Outcome, Tool, by_name, used
-from eventlog import Data, File, Json, Text, ToolReturned
+from chatfold.agent import Store
+from chatfold.agent.mcp_tools import Http, ServerFailed, Stdio, mcp_tools
+from chatfold.agent.models import Answer, Asked, ScriptedModel
+from chatfold.agent.runtime import Agent
+from chatfold.agent.tools import Outcome, Tool, by_name, used
+from chatfold.eventlog import Data, File, Json, Text, ToolReturned
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
 TIME = Stdio(sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
@@ -424,8 +424,8 @@ async def test_cancelled_inside() -> None:
 
 PROGRAM = f"""
 import asyncio, sys
-from agent.mcp_tools import Stdio, mcp_tools
-from agent.tools import used
+from chatfold.agent.mcp_tools import Stdio, mcp_tools
+from chatfold.agent.tools import used
 
 async def main():
     async with mcp_tools({{"odd": Stdio(sys.executable, {SERVER!r})}}) as tools:
@@ -457,16 +457,14 @@ def test_a_program_that_is_interrupted_or_killed(sent: signal.Signals) -> None:
 
 
 def test_nothing_imports_the_client_before_it_is_needed() -> None:
-    program = (
-        "import sys, agent, agent.mcp_tools; print({'mcp', 'anyio', 'pydantic', 'httpx2'} & set(sys.modules))"
-    )
+    program = "import sys, chatfold.agent, chatfold.agent.mcp_tools; print({'mcp', 'anyio', 'pydantic', 'httpx2'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 
 async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    monkeypatch.delitem(sys.modules, "agent.mcp_life", raising=False)
+    monkeypatch.delitem(sys.modules, "chatfold.agent.mcp_life", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'chatfold\[mcp\]'"):
         async with mcp_tools({"odd": ODD}):
             pass

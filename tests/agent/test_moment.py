@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 from histories import assistant, compacted, user
 
-from agent import Chat, Moment, NoSuchContext, Store, open_view
-from agent.opening import KEEP
-from eventlog import ContextOpened, Event, Head, Log, MemoryStorage, RunFinished, RunStarted
+from chatfold.agent import Chat, Moment, NoSuchContext, Store, open_view
+from chatfold.agent.opening import KEEP
+from chatfold.eventlog import ContextOpened, Event, Head, Log, MemoryStorage, RunFinished, RunStarted
 
 
 @pytest.fixture

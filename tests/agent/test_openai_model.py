@@ -26,14 +26,14 @@ from wire_server import (
     story,
 )
 
-from agent import Policy, Store, assistant, user
-from agent.models import Piece
-from agent.openai_model import OpenAIModel
-from agent.overflow import is_too_long
-from agent.runtime import Agent
-from eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
-from projections.cost import Spent
-from projections.cost import spent as cost_of
+from chatfold.agent import Policy, Store, assistant, user
+from chatfold.agent.models import Piece
+from chatfold.agent.openai_model import OpenAIModel
+from chatfold.agent.overflow import is_too_long
+from chatfold.agent.runtime import Agent
+from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
+from chatfold.projections.cost import Spent
+from chatfold.projections.cost import spent as cost_of
 
 TOO_LONG = {
     "error": {
@@ -310,7 +310,7 @@ async def test_an_answer_that_nobody_waits_for_is_hung_up_on(connect: Connect, h
 
 
 def test_the_package_is_imported_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = "import sys, agent, agent.openai_model, agent.anthropic_model; print({'openai', 'anthropic'} & {*sys.modules})"
+    program = "import sys, chatfold.agent, chatfold.agent.openai_model, chatfold.agent.anthropic_model; print({'openai', 'anthropic'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
     monkeypatch.setitem(sys.modules, "openai", None)

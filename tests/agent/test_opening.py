@@ -15,11 +15,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from strategies import batches
 
-from agent import NoSuchPoint, Opened, Store, keep_view, open_view, window_entries
-from agent.opening import KEEP, MOST
-from eventlog import Compacted, Entry, Event, FileStorage, Head, Log, MemoryStorage, ToolCalled
-from projections import STANDARD, Projection, View, contexts, fold, messages, projection, start, window
-from projections.snapshots import dump
+from chatfold.agent import NoSuchPoint, Opened, Store, keep_view, open_view, window_entries
+from chatfold.agent.opening import KEEP, MOST
+from chatfold.eventlog import Compacted, Entry, Event, FileStorage, Head, Log, MemoryStorage, ToolCalled
+from chatfold.projections import (
+    STANDARD,
+    Projection,
+    View,
+    contexts,
+    fold,
+    messages,
+    projection,
+    start,
+    window,
+)
+from chatfold.projections.snapshots import dump
 
 
 class Tools(msgspec.Struct, frozen=True):
@@ -218,7 +228,7 @@ async def test_opening_folds_at_most_a_few_hundred_entries_whatever_the_length(r
 async def test_a_chat_keeps_up_also_when_entries_come_quickly(
     root: Path, monkeypatch: pytest.MonkeyPatch, pause: float, most: int
 ) -> None:
-    monkeypatch.setattr("agent.chat.PAUSE_S", pause)
+    monkeypatch.setattr("chatfold.agent.chat.PAUSE_S", pause)
     async with Store(root, durability="off") as store:
         chat = await store.chat("chat")
         furthest = 0

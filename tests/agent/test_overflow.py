@@ -9,9 +9,9 @@ import openai
 import pytest
 from chats import a_chat, a_store, texts, turns  # noqa: F401
 
-from agent import CannotFit, Chat, Policy, assistant, user
-from agent.overflow import is_too_long
-from eventlog import Compacted
+from chatfold.agent import CannotFit, Chat, Policy, assistant, user
+from chatfold.agent.overflow import is_too_long
+from chatfold.eventlog import Compacted
 
 Ask = Callable[[int, Any], Exception]
 """What a request raises that is answered with this status and body."""

@@ -20,14 +20,14 @@ from wire_server import (
     prompted,
 )
 
-from agent.anthropic_model import AnthropicModel
-from agent.models import Offered, Request, fingerprint
-from agent.openai_model import OpenAIModel
-from agent.providers import GO_ON, real_names
-from eventlog import Text
-from projections import Message
-from projections.prompt import Call, Result
-from projections.wire import tool_name
+from chatfold.agent.anthropic_model import AnthropicModel
+from chatfold.agent.models import Offered, Request, fingerprint
+from chatfold.agent.openai_model import OpenAIModel
+from chatfold.agent.providers import GO_ON, real_names
+from chatfold.eventlog import Text
+from chatfold.projections import Message
+from chatfold.projections.prompt import Call, Result
+from chatfold.projections.wire import tool_name
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 COLLIDING = (tool_name("a:b"), "a:b", "a:b")

@@ -8,9 +8,9 @@ from chats import a_chat, a_store, roles, texts, turns  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import Chat, OtherHistory, Policy, Store, assistant, system, user
-from eventlog import Event, File, Reasoning, Rewound, Text, ToolCalled, ToolReturned
-from projections import from_anthropic_messages, from_openai_messages, from_ui_messages
+from chatfold.agent import Chat, OtherHistory, Policy, Store, assistant, system, user
+from chatfold.eventlog import Event, File, Reasoning, Rewound, Text, ToolCalled, ToolReturned
+from chatfold.projections import from_anthropic_messages, from_openai_messages, from_ui_messages
 
 Object = dict[str, Any]
 

@@ -15,8 +15,8 @@ from faults.simulated_verbs import still
 from faults.verbs import SEGMENT_BYTES, VERBS, Scene, a_talk
 from refusals import REFUSALS, Refusal
 
-from agent import Store, user
-from eventlog import (
+from chatfold.agent import Store, user
+from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
     Conflict,
@@ -26,7 +26,7 @@ from eventlog import (
     Noted,
     ReadOnly,
 )
-from eventlog.line import seal_up
+from chatfold.eventlog.line import seal_up
 
 
 @pytest.fixture(params=["files", "memory"])

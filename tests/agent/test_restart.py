@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from chats import a_store, block, files, texts, turns  # noqa: F401
 
-from agent import Policy, Store, assistant, user
-from eventlog import (
+from chatfold.agent import Policy, Store, assistant, user
+from chatfold.eventlog import (
     ChatDeleted,
     ChatExists,
     Event,
@@ -16,7 +16,7 @@ from eventlog import (
     NoSuchChat,
     Text,
 )
-from projections import contexts, skills, usage
+from chatfold.projections import contexts, skills, usage
 
 EVENTS: tuple[Event, ...] = (
     user("why"),

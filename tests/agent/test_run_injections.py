@@ -10,11 +10,11 @@ from acting import are_proved, is_whole, users
 from chats import a_store  # noqa: F401
 from runs import agent, events, ran, returned, step
 
-from agent import CHAT_TOOLS, Agent, Chat, NotRunning, Store, assistant, execution, user
-from agent.execution import MOST_INJECTED, call_id, inject_assistant_once, inject_system_once
-from agent.models import Answer, Line, ScriptedModel
-from agent.tools import tool
-from eventlog import Injected, RunStarted, ToolCalled, ToolReturned
+from chatfold.agent import CHAT_TOOLS, Agent, Chat, NotRunning, Store, assistant, execution, user
+from chatfold.agent.execution import MOST_INJECTED, call_id, inject_assistant_once, inject_system_once
+from chatfold.agent.models import Answer, Line, ScriptedModel
+from chatfold.agent.tools import tool
+from chatfold.eventlog import Injected, RunStarted, ToolCalled, ToolReturned
 
 
 @tool

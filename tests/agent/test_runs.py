@@ -9,10 +9,21 @@ from acting import OpenAIScript, Paused, are_proved, outcomes, remade, said
 from chats import a_store, block  # noqa: F401
 from runs import Outbox, Steps, agent, events, returned, step
 
-from agent import CHAT_TOOLS, Agent, Chat, ModelFailed, Policy, Result, Store, assistant, system, user
-from agent.models import Answer, Line
-from agent.tools import tool
-from eventlog import (
+from chatfold.agent import (
+    CHAT_TOOLS,
+    Agent,
+    Chat,
+    ModelFailed,
+    Policy,
+    Result,
+    Store,
+    assistant,
+    system,
+    user,
+)
+from chatfold.agent.models import Answer, Line
+from chatfold.agent.tools import tool
+from chatfold.eventlog import (
     Data,
     File,
     MessageAdded,
@@ -25,7 +36,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.cost import Spent
+from chatfold.projections.cost import Spent
 
 
 @tool

@@ -8,9 +8,9 @@ from acting import Paused, is_whole, key_of, said, users, words
 from chats import a_store, files  # noqa: F401
 from runs import Outbox, agent, events, returned, step
 
-from agent import CHAT_TOOLS, Agent, Chat, ModelFailed, Store
-from agent.models import Answer, Line
-from eventlog import (
+from chatfold.agent import CHAT_TOOLS, Agent, Chat, ModelFailed, Store
+from chatfold.agent.models import Answer, Line
+from chatfold.eventlog import (
     ContextCleared,
     ContextOpened,
     ContextSwitched,
@@ -19,8 +19,8 @@ from eventlog import (
     RunStarted,
     Text,
 )
-from projections import contexts, transcript
-from projections.to_seeds import active_lines, archive_file, index_file
+from chatfold.projections import contexts, transcript
+from chatfold.projections.to_seeds import active_lines, archive_file, index_file
 
 PRIVATE = "telegram-chat-8444574557"
 TOPICS = ("telegram-chat--1003761993516-topic-3", "telegram-chat--1003761993516-topic-33")

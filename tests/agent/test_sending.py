@@ -7,13 +7,13 @@ import pytest
 from chats import a_chat, a_store  # noqa: F401
 from runs import Outbox, agent, events, interrupted, ran, returned, step
 
-from agent import Chat, Store
-from agent.chat_tools import CHAT_TOOLS
-from agent.execution import Execution, enter
-from agent.models import Line
-from agent.sending import UNKNOWN, send_tool
-from eventlog import Part, SendConfirmed, SendFailed, SendRequested, Text
-from projections import sends, transcript
+from chatfold.agent import Chat, Store
+from chatfold.agent.chat_tools import CHAT_TOOLS
+from chatfold.agent.execution import Execution, enter
+from chatfold.agent.models import Line
+from chatfold.agent.sending import UNKNOWN, send_tool
+from chatfold.eventlog import Part, SendConfirmed, SendFailed, SendRequested, Text
+from chatfold.projections import sends, transcript
 
 SENDING = (SendRequested, SendConfirmed, SendFailed)
 HELLO = (Text("hello"),)

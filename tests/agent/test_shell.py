@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import Steps, agent, events, interrupted, returned, step
 
-from agent import Store
-from agent.shell import _Kept, shell_tool
-from agent.tools import BadArguments, used
-from eventlog import ToolReturned
-from projections.prompt import INTERRUPTED
+from chatfold.agent import Store
+from chatfold.agent.shell import _Kept, shell_tool
+from chatfold.agent.tools import BadArguments, used
+from chatfold.eventlog import ToolReturned
+from chatfold.projections.prompt import INTERRUPTED
 
 
 async def run(

@@ -8,11 +8,11 @@ import pytest
 from chats import a_chat, a_store  # noqa: F401
 from runs import events, ran, returned, step
 
-from agent import Chat, Store
-from agent.skill_files import MOST_BYTES, SkillFiles, Unusable, read_skill, skill_tools
-from agent.tools import Tool
-from eventlog import SkillActivated, ToolReturned
-from projections import skills
+from chatfold.agent import Chat, Store
+from chatfold.agent.skill_files import MOST_BYTES, SkillFiles, Unusable, read_skill, skill_tools
+from chatfold.agent.tools import Tool
+from chatfold.eventlog import SkillActivated, ToolReturned
+from chatfold.projections import skills
 
 PDF = "---\nname: pdf\ndescription: Fill in forms.\n---\n\n# How\n\nFirst, look.\n"
 
@@ -207,7 +207,7 @@ async def test_a_rewind_to_before_it_takes_it_out_of_use_and_it_can_be_loaded_ag
 async def test_a_name_that_is_not_there_is_refused_with_those_that_are_and_no_file_is_touched(
     chat: Chat, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent.execution import Execution, enter
+    from chatfold.agent.execution import Execution, enter
 
     listed, load_it = skill_tools(SkillFiles(folder))
     opened: list[str] = []

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import step
 
-from agent import Agent, ModelFailed, Policy, Store
-from agent.execution import inject_assistant_once
-from agent.models import Answer, Line
-from agent.tools import tool
-from eventlog import Text
-from projections import first_difference
+from chatfold.agent import Agent, ModelFailed, Policy, Store
+from chatfold.agent.execution import inject_assistant_once
+from chatfold.agent.models import Answer, Line
+from chatfold.agent.tools import tool
+from chatfold.eventlog import Text
+from chatfold.projections import first_difference
 
 KEY = "telegram-chat-42"
 

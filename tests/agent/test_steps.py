@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import Steps, agent, step
 
-from agent import Store
-from agent.models import Answer
-from agent.says import Called
-from agent.steps import MOST, answer_step, beginning, readable, tool_step, whole
-from agent.tools import Outcome, tool
-from eventlog import Data, File, Json, Part, Text
+from chatfold.agent import Store
+from chatfold.agent.models import Answer
+from chatfold.agent.says import Called
+from chatfold.agent.steps import MOST, answer_step, beginning, readable, tool_step, whole
+from chatfold.agent.tools import Outcome, tool
+from chatfold.eventlog import Data, File, Json, Part, Text
 
 
 def told(name: str, *parts: Part, failed: bool = False, args: Json = None) -> str:

@@ -8,11 +8,11 @@ from histories import entries
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent import Chat, Material, Policy, assistant, user
-from agent.summary import by_looking
-from eventlog import Data, Entry, Event, File, MessageAdded, Text, ToolCalled, ToolReturned
-from projections import STANDARD, Message, estimate, fold, messages, start
-from projections.prompt import SUMMARY
+from chatfold.agent import Chat, Material, Policy, assistant, user
+from chatfold.agent.summary import by_looking
+from chatfold.eventlog import Data, Entry, Event, File, MessageAdded, Text, ToolCalled, ToolReturned
+from chatfold.projections import STANDARD, Message, estimate, fold, messages, start
+from chatfold.projections.prompt import SUMMARY
 
 # --- whatever is summed up -------------------------------------------------------------------------------
 

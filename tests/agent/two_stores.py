@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent import Chat, Store
-from eventlog import ChatDeleted, Conflict, Event, FileStorage, MemoryStorage, Noted, Storage, check
-from eventlog.line import SEAL
+from chatfold.agent import Chat, Store
+from chatfold.eventlog import ChatDeleted, Conflict, Event, FileStorage, MemoryStorage, Noted, Storage, check
+from chatfold.eventlog.line import SEAL
 
 Who: TypeAlias = Literal[0, 1]
 

@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 import pytest
 
-from agent.models import Answer, Model, ModelFailed, Offered, Piece, Request
-from agent.tools import Tool, tool
-from eventlog import Entry, ModelCalled, ModelReturned, Text, ToolCalled
-from projections import Message
+from chatfold.agent.models import Answer, Model, ModelFailed, Offered, Piece, Request
+from chatfold.agent.tools import Tool, tool
+from chatfold.eventlog import Entry, ModelCalled, ModelReturned, Text, ToolCalled
+from chatfold.projections import Message
 
 sys.path.append(str(Path(__file__).parents[1] / "projections"))
 from rules import anthropic_types_accept as anthropic_types_accept

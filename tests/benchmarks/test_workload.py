@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent import Store
 from benchmarks.conversation import (
     REPEATED,
     SUMMARY,
@@ -23,8 +22,9 @@ from benchmarks.conversation import (
     short,
 )
 from benchmarks.workload import event_of, events, message_of, turns
-from eventlog import FileStorage, Log
-from projections import prompt
+from chatfold.agent import Store
+from chatfold.eventlog import FileStorage, Log
+from chatfold.projections import prompt
 
 seeds = st.integers(0, 2**32)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from strategies import LARGE_TEXT
 
-from eventlog import (
+from chatfold.eventlog import (
     CorruptLog,
     Entry,
     File,
@@ -24,8 +24,8 @@ from eventlog import (
     Storage,
     Text,
 )
-from eventlog.line import header, link_of, seal_up
-from eventlog.seals import seal
+from chatfold.eventlog.line import header, link_of, seal_up
+from chatfold.eventlog.seals import seal
 
 START = b"0" * 16
 LARGE = MessageAdded("user", (Text(LARGE_TEXT), File("image/png", b"\0\xff" * 600_000)))

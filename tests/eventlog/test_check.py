@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import FileStorage, Log, Noted, Problem, check, repair, scan
-from eventlog.line import link_of
-from eventlog.seals import seal
-from eventlog.tombstones import tombstone
+from chatfold.eventlog import FileStorage, Log, Noted, Problem, check, repair, scan
+from chatfold.eventlog.line import link_of
+from chatfold.eventlog.seals import seal
+from chatfold.eventlog.tombstones import tombstone
 
 
 @pytest.fixture

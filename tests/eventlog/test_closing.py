@@ -4,7 +4,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-from eventlog import FileStorage, Log, Noted
+from chatfold.eventlog import FileStorage, Log, Noted
 
 
 class ClosedMeanwhile(threading.Event):

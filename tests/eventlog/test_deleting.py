@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import Disk, FileStorage, Head, Log, Noted
+from chatfold.eventlog import Disk, FileStorage, Head, Log, Noted
 
 
 class SlowDisk(Disk):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import Disk, FileStorage, Log, Noted
-from eventlog.witness import read_witness
+from chatfold.eventlog import Disk, FileStorage, Log, Noted
+from chatfold.eventlog.witness import read_witness
 
 
 class CountingDisk(Disk):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LONG_TEXTS, batches, names, same_entries
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatfoldError,
     Event,
     IdConflict,
@@ -25,7 +25,7 @@ from eventlog import (
     ToolReturned,
     check,
 )
-from eventlog.line import references
+from chatfold.eventlog.line import references
 
 DIRECTIONS = [(source, target) for source in ("files", "memory") for target in ("files", "memory")]
 seqs = st.integers(0, 12)

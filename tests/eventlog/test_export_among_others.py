@@ -30,7 +30,7 @@ from faults.faulty_disk import CHANGING, FailingDisk, SmallDisk
 from faults.talk import digest_of, ids_in
 from strategies import same_entries
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatDeleted,
     ChatExists,
     ChatfoldError,

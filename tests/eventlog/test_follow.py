@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import Entry, FileStorage, Log, MemoryStorage, Noted, watch
+from chatfold.eventlog import Entry, FileStorage, Log, MemoryStorage, Noted, watch
 
 
 async def _collect(log: Log, chat: str, count: int, after: int = 0) -> list[Entry]:

@@ -30,7 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import VOCABULARY
 
-from eventlog import (
+from chatfold.eventlog import (
     CorruptLog,
     Head,
     Log,
@@ -41,10 +41,10 @@ from eventlog import (
     Text,
     check,
 )
-from eventlog.exports import _MOST, Unpacking
-from eventlog.line import MAX_LINE, header, link_of, seal_up
-from eventlog.seals import seal
-from projections import STANDARD, fold, start
+from chatfold.eventlog.exports import _MOST, Unpacking
+from chatfold.eventlog.line import MAX_LINE, header, link_of, seal_up
+from chatfold.eventlog.seals import seal
+from chatfold.projections import STANDARD, fold, start
 
 KINDS = ("files", "memory")
 N = Line()

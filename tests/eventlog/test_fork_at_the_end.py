@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from faults.faulty_disk import ReadDisk
 
-from eventlog import Disk, FileStorage, Log, Noted, check, scan
+from chatfold.eventlog import Disk, FileStorage, Log, Noted, check, scan
 
 SEGMENT_BYTES = 1 << 18
 SHORT = SEGMENT_BYTES // 32

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import LARGE_TEXT, LONG_TEXTS, batches
 
-from eventlog import (
+from chatfold.eventlog import (
     CorruptLog,
     Event,
     FileStorage,
@@ -84,7 +84,7 @@ def test_grep_is_what_a_look_at_every_entry_gives(
                 ]
                 assert await log.grep(chat, text) == naive
 
-    with tempfile.TemporaryDirectory() as root, mock.patch("eventlog.grepping._PIECE", piece):
+    with tempfile.TemporaryDirectory() as root, mock.patch("chatfold.eventlog.grepping._PIECE", piece):
         asyncio.run(check(FileStorage(Path(root), segment_bytes=2000, durability="off")))
     asyncio.run(check(MemoryStorage()))
 

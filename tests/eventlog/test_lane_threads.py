@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eventlog.lanes import Job, Lane, Lanes
+from chatfold.eventlog.lanes import Job, Lane, Lanes
 
 
 class Tidy:

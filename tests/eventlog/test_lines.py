@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same
 from xxhash import xxh3_64_hexdigest
 
-from eventlog import (
+from chatfold.eventlog import (
     CorruptLog,
     Entry,
     Event,
@@ -24,7 +24,7 @@ from eventlog import (
     ToolCalled,
     Unknown,
 )
-from eventlog.line import (
+from chatfold.eventlog.line import (
     Draft,
     build,
     decode,
@@ -41,7 +41,7 @@ from eventlog.line import (
     seq_of,
     verifies,
 )
-from eventlog.numbering import Append, number
+from chatfold.eventlog.numbering import Append, number
 
 SUM = "0123456789abcdef"
 sums = st.integers(0, 2**64 - 1).map("{:016x}".format)

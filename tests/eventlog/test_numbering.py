@@ -9,7 +9,7 @@ import pytest
 from conftest import TickingClock
 from strategies import LARGE_TEXT
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
     Conflict,
@@ -29,8 +29,8 @@ from eventlog import (
     ToolCalled,
     Unknown,
 )
-from eventlog.folder import Folder
-from eventlog.line import decode
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.line import decode
 
 Reopen: TypeAlias = Callable[..., Awaitable[Log]]
 

@@ -9,12 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_sealed_reading import LONG, appends, written
 
-from eventlog import CorruptLog, Entry, Event, FileStorage, Log, MemoryStorage, MessageAdded, Noted, Text
-from eventlog.disk import Disk
-from eventlog.folder import Folder
-from eventlog.line import accepted, are_accepted, decode_all
-from eventlog.scan import open_folder
-from eventlog.segment import PAGE
+from chatfold.eventlog import (
+    CorruptLog,
+    Entry,
+    Event,
+    FileStorage,
+    Log,
+    MemoryStorage,
+    MessageAdded,
+    Noted,
+    Text,
+)
+from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.line import accepted, are_accepted, decode_all
+from chatfold.eventlog.scan import open_folder
+from chatfold.eventlog.segment import PAGE
 
 
 def back(folder: Folder, upto: int | None, count: int) -> list[Entry]:

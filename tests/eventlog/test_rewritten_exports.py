@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import batches, names, same_entries
 
-from eventlog import Entry, Event, Log, Lost, MemoryStorage, Noted, Unknown
-from eventlog.exports import Rewriting
+from chatfold.eventlog import Entry, Event, Log, Lost, MemoryStorage, Noted, Unknown
+from chatfold.eventlog.exports import Rewriting
 
 
 def rewritten(entries: Iterable[Entry], size: int = 3) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventlog import (
+from chatfold.eventlog import (
     CorruptLog,
     Entry,
     Event,
@@ -21,13 +21,13 @@ from eventlog import (
     check,
     scan,
 )
-from eventlog.disk import Disk, read_at
-from eventlog.folder import BIG_PAGE, Folder
-from eventlog.line import decode, decode_all
-from eventlog.scan import open_folder
-from eventlog.seals import Tally, read_seal, read_sealed, sealed
-from eventlog.segment import Stop, read_page
-from eventlog.stretches import Stretch, decode_lines, decode_stretch
+from chatfold.eventlog.disk import Disk, read_at
+from chatfold.eventlog.folder import BIG_PAGE, Folder
+from chatfold.eventlog.line import decode, decode_all
+from chatfold.eventlog.scan import open_folder
+from chatfold.eventlog.seals import Tally, read_seal, read_sealed, sealed
+from chatfold.eventlog.segment import Stop, read_page
+from chatfold.eventlog.stretches import Stretch, decode_lines, decode_stretch
 
 LONG = [letter * size for letter, size in zip("abcdef", (512, 600, 3_000, 20_000, 700, 513), strict=True)]
 
@@ -215,8 +215,8 @@ def test_sum_does_not_depend_on_the_steps(steps: list[int]) -> None:
 
 
 def _segment() -> bytes:
-    from eventlog.events import Head
-    from eventlog.line import build, draft, header, link_of
+    from chatfold.eventlog.events import Head
+    from chatfold.eventlog.line import build, draft, header, link_of
 
     lines, link = [header(Head())], Head().sum
     for seq in range(1, 4):
@@ -230,7 +230,7 @@ _SEGMENT = _segment()
 
 
 def test_size_is_bounded(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eventlog.seals._MOST", 100)
+    monkeypatch.setattr("chatfold.eventlog.seals._MOST", 100)
     assert read_whole(full, 1) is None
     assert isinstance(told(lambda: list(scan(full))), str)
     assert read_at(Disk(), Disk().open_read(full / "0000000000000001.jsonl"), 0, 1) == b"{"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from faults.faulty_disk import ReadDisk
 
-from eventlog import FileStorage, Log, Noted, check
-from eventlog.sealing import STEP
+from chatfold.eventlog import FileStorage, Log, Noted, check
+from chatfold.eventlog.sealing import STEP
 
 
 def steps(number: int) -> list[Noted]:

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import events
 
-from eventlog import search, search_blocks, search_terms
-from eventlog.disk import Disk
-from eventlog.events import (
+from chatfold.eventlog import search, search_blocks, search_terms
+from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.events import (
     Compacted,
     ContextOpened,
     ContextRecalled,
@@ -39,7 +39,7 @@ from eventlog.events import (
     ToolReturned,
     scrub,
 )
-from eventlog.search import Hit, SearchIndex, share_search
+from chatfold.eventlog.search import Hit, SearchIndex, share_search
 
 ROOT = Path(__file__).parent.parent.parent
 ALL = 10_000
@@ -768,8 +768,8 @@ def test_another_history_does_not_mix_with_this_one(tmp_path: Path) -> None:
 _PROGRAM = """
 import sys
 from pathlib import Path
-from eventlog import MessageAdded, Text, search, search_blocks
-from eventlog.events import Entry
+from chatfold.eventlog import MessageAdded, Text, search, search_blocks
+from chatfold.eventlog.events import Entry
 
 search_blocks._FULL, search._WORTH = 16, 1
 log = [

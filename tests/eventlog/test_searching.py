@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog import FileStorage, Log, MemoryStorage, MessageAdded, Storage, Text, ToolCalled, ToolReturned
+from chatfold.eventlog import (
+    FileStorage,
+    Log,
+    MemoryStorage,
+    MessageAdded,
+    Storage,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
 
 
 def say(text: str) -> MessageAdded:

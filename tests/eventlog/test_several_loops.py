@@ -4,7 +4,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-from eventlog import Disk, FileStorage, Log, Noted
+from chatfold.eventlog import Disk, FileStorage, Log, Noted
 
 
 class HeldDisk(Disk):

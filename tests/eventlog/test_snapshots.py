@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog import FileStorage, Head, Log, MemoryStorage, MessageAdded, Noted, Storage, Text
-from eventlog.disk import Disk
-from eventlog.folder import Folder
-from eventlog.redaction import redact_chats
-from eventlog.segment import line_before, line_near
+from chatfold.eventlog import FileStorage, Head, Log, MemoryStorage, MessageAdded, Noted, Storage, Text
+from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.redaction import redact_chats
+from chatfold.eventlog.segment import line_before, line_near
 
 
 def say(text: str) -> MessageAdded:

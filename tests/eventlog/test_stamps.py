@@ -11,8 +11,18 @@ from conftest import TickingClock
 from exporting import TINY, adopt
 from strategies import LARGE_TEXT, LONG_TEXTS
 
-from eventlog import FileStorage, Log, MemoryStorage, MessageAdded, Noted, Storage, Text, check, repair
-from eventlog.events import Head
+from chatfold.eventlog import (
+    FileStorage,
+    Log,
+    MemoryStorage,
+    MessageAdded,
+    Noted,
+    Storage,
+    Text,
+    check,
+    repair,
+)
+from chatfold.eventlog.events import Head
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from strategies import LARGE_TEXT, batches, events, names, same, same_entries
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatfoldError,
     Conflict,
     Disk,

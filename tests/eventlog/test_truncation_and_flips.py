@@ -15,7 +15,7 @@ import pytest
 from conftest import TickingClock
 from strategies import LARGE_TEXT, same
 
-from eventlog import (
+from chatfold.eventlog import (
     CorruptLog,
     Disk,
     Entry,
@@ -31,8 +31,8 @@ from eventlog import (
     check,
     scan,
 )
-from eventlog.folder import Folder
-from eventlog.line import decode, decode_loosely, references, seq_of
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.line import decode, decode_loosely, references, seq_of
 
 Files = dict[str, bytes]
 

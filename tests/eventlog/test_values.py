@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strategies import LARGE_TEXT, VOCABULARY, events_of, same, texts, unknown_events, values
 
 from benchmarks.workload import events as workload
-from eventlog import (
+from chatfold.eventlog import (
     ContextCleared,
     Data,
     Entry,
@@ -33,9 +33,9 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from eventlog.line import build, decode, draft, resolve
-from eventlog.plain import is_plain
-from eventlog.values import MAX_DEPTH, MAX_DIGITS, check
+from chatfold.eventlog.line import build, decode, draft, resolve
+from chatfold.eventlog.plain import is_plain
+from chatfold.eventlog.values import MAX_DEPTH, MAX_DIGITS, check
 
 
 def read_back(event: Event) -> Event:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import CorruptLog, FileStorage, Log, Noted
-from eventlog.disk import Disk
-from eventlog.folder import Folder
-from eventlog.segment import PAGE, Place
+from chatfold.eventlog import CorruptLog, FileStorage, Log, Noted
+from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.segment import PAGE, Place
 
 TEXT = "x" * 900
 

@@ -10,9 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from eventlog import Compacted, Entry, Forked, Redacted, check
-from eventlog.layout import NOTE
-from eventlog.names import chat_key
+from chatfold.eventlog import Compacted, Entry, Forked, Redacted, check
+from chatfold.eventlog.layout import NOTE
+from chatfold.eventlog.names import chat_key
 from faults.living import spoken
 from faults.operations import no_lock_is_held
 from faults.talk import batches, entries_of

@@ -7,7 +7,7 @@ import asyncio
 import sys
 import time
 
-from agent import Agent, Answer, Asked, ScriptedModel, Store, tool
+from chatfold.agent import Agent, Answer, Asked, ScriptedModel, Store, tool
 from faults.children import ready, tell, wait_for_go
 
 

@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 
-from eventlog import Durability, FileStorage, Log
+from chatfold.eventlog import Durability, FileStorage, Log
 from faults.children import ready, tell, wait_for_go
 from faults.talk import said
 

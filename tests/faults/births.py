@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from eventlog import Durability
+from chatfold.eventlog import Durability
 from faults.account import Account
 from faults.living import VERBS, Life, Tell
 from faults.operations import nothing_left_over

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from eventlog import FileStorage, Log
+from chatfold.eventlog import FileStorage, Log
 from faults.talk import short
 
 ENTRIES = 30

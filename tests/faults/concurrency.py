@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from eventlog import FileStorage, Forked, Log, Noted, check, scan
+from chatfold.eventlog import FileStorage, Forked, Log, Noted, check, scan
 from faults.campaign import Figures
 from faults.crowd import CHAT, ROLES, SEGMENT_BYTES, born
 from faults.talk import entries_of

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent import Policy, Store, assistant, user
-from eventlog import (
+from chatfold.agent import Policy, Store, assistant, user
+from chatfold.eventlog import (
     ChatDeleted,
     ChatExists,
     Conflict,

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventlog import ChatfoldError
+from chatfold.eventlog import ChatfoldError
 from faults.campaign import Figures, owe, share
 from faults.faulty_disk import CHANGING, READING, FailingDisk
 from faults.operations import OPERATIONS, judge, opened

@@ -6,7 +6,7 @@ following ROOT CHAT
 import asyncio
 import sys
 
-from eventlog import FileStorage, Log, Noted
+from chatfold.eventlog import FileStorage, Log, Noted
 from faults.children import ready, tell
 
 

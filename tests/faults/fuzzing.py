@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from eventlog import (
+from chatfold.eventlog import (
     CorruptLog,
     Event,
     FileStorage,
@@ -28,17 +28,17 @@ from eventlog import (
     check,
     scan,
 )
-from eventlog.line import ESCAPE, decode, draft, read_header, references, resolve, verifies
-from eventlog.names import chat_key, folder_name, is_hashed
-from eventlog.recovery import valid_lines
-from eventlog.survey import survey
+from chatfold.eventlog.line import ESCAPE, decode, draft, read_header, references, resolve, verifies
+from chatfold.eventlog.names import chat_key, folder_name, is_hashed
+from chatfold.eventlog.recovery import valid_lines
+from chatfold.eventlog.survey import survey
+from chatfold.projections import from_anthropic_messages, from_openai_messages, from_ui_messages
+from chatfold.replay.inspect.address import BadAddress, address, point
 from faults.campaign import Figures
 from faults.intact import cached, small
 from faults.judging_reads import Judge, Wrong, judge_writer
 from faults.mutations import forged, mutated, mutated_value
 from faults.provider_messages import ANTHROPIC, OPENAI, UI
-from projections import from_anthropic_messages, from_openai_messages, from_ui_messages
-from replay.inspect.address import BadAddress, address, point
 
 _REFUSED = (CorruptLog, NewerFormat)
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from conftest import TickingClock
 
-from agent import Policy, Store, assistant, keep_view, user
-from eventlog import Entry, FileStorage, Head, Noted, Text, ToolCalled, ToolReturned, scan
-from eventlog.line import marks
+from chatfold.agent import Policy, Store, assistant, keep_view, user
+from chatfold.eventlog import Entry, FileStorage, Head, Noted, Text, ToolCalled, ToolReturned, scan
+from chatfold.eventlog.line import marks
 from faults.talk import batches
 
 LARGE_TEXT = "a text too large for a line " * 40_000

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent import Store
-from eventlog import CorruptLog, Entry, FileStorage, Log, Noted, check, scan
+from chatfold.agent import Store
+from chatfold.eventlog import CorruptLog, Entry, FileStorage, Log, Noted, check, scan
 from faults.broken import segments
 from faults.intact import Intact
 from faults.talk import digest_of

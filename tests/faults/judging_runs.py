@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent import Agent, Chat, Result, Store
-from agent.models import Offered, Request, fingerprint
-from agent.sending import UNKNOWN
-from eventlog import (
+from chatfold.agent import Agent, Chat, Result, Store
+from chatfold.agent.models import Offered, Request, fingerprint
+from chatfold.agent.sending import UNKNOWN
+from chatfold.eventlog import (
     Compacted,
     ContextOpened,
     Data,
@@ -29,11 +29,11 @@ from eventlog import (
     ToolReturned,
     check,
 )
+from chatfold.projections import executions, sends, turn
+from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.text import text_of
 from faults.runs import AGAIN, CHAT, FIRST, LATE, MEMO, SCRIPT, SECOND, STEPS, TALK, World
 from faults.talk import is_clean
-from projections import executions, sends, turn
-from projections.prompt import INTERRUPTED
-from projections.text import text_of
 
 sys.path.append(str(Path(__file__).parents[1] / "projections"))
 from rules import check_anthropic, check_openai_chat

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from eventlog import FileStorage, Log
+from chatfold.eventlog import FileStorage, Log
 from faults.children import ready, tell
 from faults.talk import short
 

@@ -14,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
-from agent import Chat, Policy, Store, assistant, keep_view, user
-from eventlog import Durability, Event, FileStorage, MessageAdded, Noted
-from projections import fold, start
+from chatfold.agent import Chat, Policy, Store, assistant, keep_view, user
+from chatfold.eventlog import Durability, Event, FileStorage, MessageAdded, Noted
+from chatfold.projections import fold, start
 
 Tell = Callable[..., None]
 VERBS = {

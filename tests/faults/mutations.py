@@ -5,7 +5,7 @@ import math
 import random
 from typing import Any
 
-from eventlog.line import seal_up
+from chatfold.eventlog.line import seal_up
 
 FRAGMENTS = (
     b'"', b"}", b"{", b"]", b"[", b",", b":", b"\\", b"\n", b"\r\n", b"\x7f", b"\\u007f", b"\xff", b"\0", b" ", b"null",

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from agent import Chat, Policy, Store
-from eventlog import (
+from chatfold.agent import Chat, Policy, Store
+from chatfold.eventlog import (
     Compacted,
     ContextOpened,
     ContextSwitched,
@@ -31,10 +31,10 @@ from eventlog import (
     check,
     repair,
 )
-from eventlog.layout import NOTE
+from chatfold.eventlog.layout import NOTE
+from chatfold.projections import contexts
 from faults.talk import entries_of, is_clean, short
 from faults.threadless import run_here, without_threads
-from projections import contexts
 
 SEGMENT_BYTES = 900
 SECRET = "the password is swordfish, do not tell; " * 40  # long enough to be referred to

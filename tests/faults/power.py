@@ -11,7 +11,7 @@ import traceback
 from itertools import count
 from pathlib import Path
 
-from eventlog import Durability
+from chatfold.eventlog import Durability
 from faults.account import WINDOW_S, Account, Lost
 from faults.births import Born, Moment, Plan, born, in_peace, some_moment, warm
 from faults.campaign import Figures

@@ -6,7 +6,7 @@ racing ROOT CHAT NAME ROUNDS
 import asyncio
 import sys
 
-from eventlog import Conflict, FileStorage, Log, Noted
+from chatfold.eventlog import Conflict, FileStorage, Log, Noted
 from faults.children import ready, tell, wait_for_go
 
 

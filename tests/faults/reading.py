@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from eventlog import Entry, FileStorage, Log, NoSuchChat, Noted, scan
+from chatfold.eventlog import Entry, FileStorage, Log, NoSuchChat, Noted, scan
 from faults.children import ready, tell
 from faults.talk import batches
 

@@ -18,14 +18,36 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from agent import CHAT_TOOLS, Agent, Answer, Asked, ModelFailed, Policy, Store, Tool, assistant, tool, user
-from agent.execution import call_id, inject_assistant_once
-from agent.models import Piece, Request
-from agent.says import Called
-from eventlog import Disk, FileStorage, Json, MemoryStorage, ModelCalled, ModelReturned, Part, Storage, Text
+from chatfold.agent import (
+    CHAT_TOOLS,
+    Agent,
+    Answer,
+    Asked,
+    ModelFailed,
+    Policy,
+    Store,
+    Tool,
+    assistant,
+    tool,
+    user,
+)
+from chatfold.agent.execution import call_id, inject_assistant_once
+from chatfold.agent.models import Piece, Request
+from chatfold.agent.says import Called
+from chatfold.eventlog import (
+    Disk,
+    FileStorage,
+    Json,
+    MemoryStorage,
+    ModelCalled,
+    ModelReturned,
+    Part,
+    Storage,
+    Text,
+)
+from chatfold.projections.text import text_of
 from faults.children import ready, tell
 from faults.faulty_disk import DyingDisk
-from projections.text import text_of
 
 CHAT = "chat"
 NOON = 1_738_713_600_000

@@ -8,8 +8,8 @@ import random
 
 import msgspec
 
-from eventlog import Event, MessageAdded, Noted, Text
-from eventlog.storage import Durability
+from chatfold.eventlog import Event, MessageAdded, Noted, Text
+from chatfold.eventlog.storage import Durability
 from faults.talk import STORY
 
 CHATS = ("a", "b", "c", "d" * 250)

@@ -7,9 +7,9 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from eventlog import ChatfoldError, DurabilityUnknown
-from eventlog.disk import exists
-from eventlog.end import POISON_FILE
+from chatfold.eventlog import ChatfoldError, DurabilityUnknown
+from chatfold.eventlog.disk import exists
+from chatfold.eventlog.end import POISON_FILE
 from faults.campaign import Figures
 from faults.faulty_disk import CHANGING, KINDS
 from faults.simulated_disk import Fault

@@ -10,18 +10,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.opening import keep_view, open_view
-from eventlog import ChatDeleted, ChatExists, FileStorage, Log, NoSuchChat, Redacted, check
-from eventlog.events import Forked
-from eventlog.lanes import Job
-from eventlog.layout import chat_path
-from eventlog.storage import Durability
+from chatfold.agent.opening import keep_view, open_view
+from chatfold.eventlog import ChatDeleted, ChatExists, FileStorage, Log, NoSuchChat, Redacted, check
+from chatfold.eventlog.events import Forked
+from chatfold.eventlog.lanes import Job
+from chatfold.eventlog.layout import chat_path
+from chatfold.eventlog.storage import Durability
+from chatfold.projections import STANDARD, fold, start
+from chatfold.projections.snapshots import dump
 from faults.simulated_disk import SimulatedDisk
 from faults.simulated_programs import CHATS, Program, Step, durability, secret, words
 from faults.simulated_world import ROOT, Expected, Known, UnderWay, World
 from faults.threadless import without_threads
-from projections import STANDARD, fold, start
-from projections.snapshots import dump
 
 _NEVER = 3600.0
 

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128_digest
 
-from eventlog import Entry, Event, Redacted, check
-from eventlog.disk import read_file
-from eventlog.end import POISON_FILE
-from eventlog.layout import CHATS, NOTE, TRASH, chat_path, read_key
-from eventlog.line import ENTRY, decode, verifies
-from eventlog.names import chat_key, is_hashed
-from eventlog.scan import entries, open_folder
+from chatfold.eventlog import Entry, Event, Redacted, check
+from chatfold.eventlog.disk import read_file
+from chatfold.eventlog.end import POISON_FILE
+from chatfold.eventlog.layout import CHATS, NOTE, TRASH, chat_path, read_key
+from chatfold.eventlog.line import ENTRY, decode, verifies
+from chatfold.eventlog.names import chat_key, is_hashed
+from chatfold.eventlog.scan import entries, open_folder
 from faults.simulated_disk import SimulatedDisk
 from faults.simulated_files import SimulatedFile
 from faults.simulated_tree import SimulatedFolder

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple
 
-from eventlog.layout import NOTE
+from chatfold.eventlog.layout import NOTE
 from faults.account import Account, Lost
 from faults.births import Plan, born, in_peace, warm
 from faults.campaign import Figures, share

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from eventlog import Entry, Noted, check, scan
+from chatfold.eventlog import Entry, Noted, check, scan
 
 STORY = "the same long result of a tool, again and again. " * 60
 """Long enough to be written as a reference the second time."""

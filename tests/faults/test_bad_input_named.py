@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
     ChatStarted,
@@ -35,7 +35,7 @@ from eventlog import (
     repair,
     scan,
 )
-from eventlog.line import seal_up
+from chatfold.eventlog.line import seal_up
 from faults import broken
 from faults.broken import ENTRIES, make_healthy, segments
 from faults.talk import digest_of, entries_of, ids_of, is_clean, short
@@ -363,7 +363,7 @@ def test_read_only_folder(fast_folder: Path) -> None:
     (fast_folder / "store").chmod(0o755)
     program = f"""
 import asyncio, concurrent.futures.thread, os  # all that is imported, while we may still read it
-from eventlog import FileStorage, Log, Noted, ReadOnly, scan
+from chatfold.eventlog import FileStorage, Log, Noted, ReadOnly, scan
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)
 async def main():
@@ -525,7 +525,7 @@ async def test_lock_file_deleted_and_recreated(healthy: Path) -> None:
 def test_a_storage_opened_before_fork_is_refused_after_it(fast_folder: Path) -> None:
     program = f"""
 import asyncio, os, sys
-from eventlog import FileStorage, ForkedProcess, Log, Noted
+from chatfold.eventlog import FileStorage, ForkedProcess, Log, Noted
 log = Log(FileStorage({str(fast_folder)!r}))
 async def parent():
     await log.append("chat", Noted("x"))
@@ -553,7 +553,7 @@ def test_a_forked_child_does_not_keep_the_lock(fast_folder: Path) -> None:
     """The parent dies inside the lock; its child lives on; the next writer does not wait for it."""
     program = f"""
 import asyncio, os, signal, time
-from eventlog import Disk, FileStorage, Log, Noted
+from chatfold.eventlog import Disk, FileStorage, Log, Noted
 class Forking(Disk):
     appends = 0
     def write(self, fd, data):

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent import Agent, Answer, Asked, Result, ScriptedModel, Store, tool
-from agent.models import Line
-from eventlog import (
+from chatfold.agent import Agent, Answer, Asked, Result, ScriptedModel, Store, tool
+from chatfold.agent.models import Line
+from chatfold.eventlog import (
     Disk,
     Entry,
     MessageAdded,
@@ -23,10 +23,10 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections import executions, sends
+from chatfold.projections.text import text_of
 from faults.judging_runs import CALLS, entries_of, prompt_is_valid, requests_are_proved
 from faults.runs import CHAT, FIRST, SECOND, World, agent_in, in_memory, on_disk, talk
-from projections import executions, sends
-from projections.text import text_of
 
 Task = asyncio.Task[Result]
 Cancel = Callable[[Agent, Callable[[], None], int], Awaitable[None]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from eventlog import FileStorage, Log
+from chatfold.eventlog import FileStorage, Log
 from faults.campaign import Figures
 from faults.concurrency import Checker
 from faults.talk import short

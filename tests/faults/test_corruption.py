@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import Entry
+from chatfold.eventlog import Entry
 from faults import judging_reads
 from faults.corruption import campaign
 from faults.intact import Intact, small

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatfoldError,
     DiskFull,
     DurabilityUnknown,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import (
+from chatfold.eventlog import (
     CorruptLog,
     FileStorage,
     Forked,
@@ -30,7 +30,7 @@ from faults.talk import entries_of, ids_of, is_clean, short
 
 PROGRAM = """
 import asyncio, itertools, sys
-from eventlog import FileStorage, Log, MessageAdded, Noted, Text, scan
+from chatfold.eventlog import FileStorage, Log, MessageAdded, Noted, Text, scan
 key = "schl\\u00fcssel \\u9375 \\ud800"
 async def main():
     asyncio.get_running_loop().slow_callback_duration = 60  # a busy machine is none of our business
@@ -141,7 +141,7 @@ async def test_times_of_files_decide_nothing(fast_folder: Path) -> None:
 UNWATCHED = """
 import asyncio, pathlib, sys
 pathlib.Path("/proc/sys/user/max_inotify_instances").write_text("0")  # of this user namespace
-from eventlog import FileStorage, Log, Noted
+from chatfold.eventlog import FileStorage, Log, Noted
 async def main():
     async with Log(FileStorage(sys.argv[1])) as log, Log(FileStorage(sys.argv[1])) as other:
         await log.append("chat", Noted("a"))

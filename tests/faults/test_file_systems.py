@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import ChatfoldError, DiskFull, FileStorage, Log, ReadOnly
+from chatfold.eventlog import ChatfoldError, DiskFull, FileStorage, Log, ReadOnly
 from faults.broken import make_healthy, segments
 from faults.faulty_disk import FailingDisk, WatchedDisk
 from faults.operations import opened

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog import CorruptLog, FileStorage, Log, Lost, NewerFormat, Noted, check, repair, scan
-from eventlog.layout import NOTE
-from eventlog.line import decode, read_header, seal_up, verifies
-from eventlog.recovery import valid_lines
-from eventlog.survey import survey
+from chatfold.eventlog import CorruptLog, FileStorage, Log, Lost, NewerFormat, Noted, check, repair, scan
+from chatfold.eventlog.layout import NOTE
+from chatfold.eventlog.line import decode, read_header, seal_up, verifies
+from chatfold.eventlog.recovery import valid_lines
+from chatfold.eventlog.survey import survey
 from faults.broken import ENTRIES, make_healthy, rewrite, segments
 from faults.fuzzing import campaign
 from faults.intact import cached

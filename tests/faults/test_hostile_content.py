@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from strategies import same
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatfoldError,
     CorruptLog,
     Disk,
@@ -29,8 +29,8 @@ from eventlog import (
     salvage,
     scan,
 )
-from eventlog.line import MAX_LINE, references
-from eventlog.recovery import valid_lines
+from chatfold.eventlog.line import MAX_LINE, references
+from chatfold.eventlog.recovery import valid_lines
 from faults.broken import ENTRIES, lines_of, make_healthy, segments
 from faults.faulty_disk import WatchedDisk
 from faults.talk import short

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import CorruptLog, FileStorage, Log, scan
+from chatfold.eventlog import CorruptLog, FileStorage, Log, scan
 from faults.broken import segments
 from faults.children import go, next_told, started
 from faults.talk import entries_of, ids_of, is_clean, short

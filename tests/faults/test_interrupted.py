@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import Disk, DurabilityUnknown, FileStorage, Log, Noted
-from eventlog.lanes import OPEN_CHATS
+from chatfold.eventlog import Disk, DurabilityUnknown, FileStorage, Log, Noted
+from chatfold.eventlog.lanes import OPEN_CHATS
 from faults.children import next_told, started, told
 from faults.faulty_disk import FailingDisk
 from faults.leaving import WAYS

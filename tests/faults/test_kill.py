@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import check
+from chatfold.eventlog import check
 from faults.children import started, told
 from faults.operations import OPERATIONS, judge
 from faults.talk import entries_of, ids_in

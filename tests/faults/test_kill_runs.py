@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import Store
+from chatfold.agent import Store
 from faults.children import started
 from faults.judging_runs import Ending, judge, judge_closed, judge_left, revive
 from faults.runs import World, agent_in, on_disk, talk

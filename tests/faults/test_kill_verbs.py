@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from agent import Chat, Store
-from eventlog import ChatfoldError, Durability, Entry, FileStorage, Noted, Redacted, check
+from chatfold.agent import Chat, Store
+from chatfold.eventlog import ChatfoldError, Durability, Entry, FileStorage, Noted, Redacted, check
+from chatfold.projections.packing import pack
 from faults.children import started
 from faults.talk import entries_of, is_clean
 from faults.verbs import VERBS, Verb, a_secret_that_was_listed, method_of, scene
-from projections.packing import pack
 
 LONG = "CHATFOLD_LONG" in os.environ
 LEVELS: list[Durability] = ["full", "normal", "off"] if LONG else ["full"]

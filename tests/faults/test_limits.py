@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import DiskFull, DurabilityUnknown, FileStorage, Log, ReadOnly
-from eventlog.layout import CHATS
+from chatfold.eventlog import DiskFull, DurabilityUnknown, FileStorage, Log, ReadOnly
+from chatfold.eventlog.layout import CHATS
 from faults.children import ENVIRONMENT
 from faults.faulty_disk import FailingDisk, SmallDisk
 from faults.operations import opened, prepare
@@ -101,7 +101,7 @@ def test_without_threads_it_is_slower_and_nothing_else(
     fast_folder.chmod(0o777)  # root is not counted: it becomes somebody who is
     program = f"""
 import asyncio, concurrent.futures.thread, os, resource
-from eventlog import FileStorage, Log
+from chatfold.eventlog import FileStorage, Log
 from faults.talk import short
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)
@@ -132,7 +132,7 @@ asyncio.run(main())
 
 _LIMITED = """
 import asyncio, pathlib, resource
-from eventlog import FileStorage, Log, Noted, scan
+from chatfold.eventlog import FileStorage, Log, Noted, scan
 from faults.talk import short
 def limit(room):
     used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

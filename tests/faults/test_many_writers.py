@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import Disk, FileStorage, Log, Noted, scan
-from eventlog.layout import sweep
+from chatfold.eventlog import Disk, FileStorage, Log, Noted, scan
+from chatfold.eventlog.layout import sweep
 from faults.children import go, started, told
 from faults.talk import entries_of, ids_of, is_clean, short
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from agent import Store
-from agent import opening as opening_of_agents
-from eventlog import (
+from chatfold.agent import Store
+from chatfold.agent import opening as opening_of_agents
+from chatfold.eventlog import (
     ChatDeleted,
     Disk,
     FileStorage,
@@ -29,8 +29,8 @@ from eventlog import (
     check,
     scan,
 )
-from eventlog.folder import Folder
-from eventlog.redaction import redact_chats
+from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.redaction import redact_chats
 from faults.broken import ENTRIES, make_healthy, segments
 
 _SEGMENT_BYTES = 1_500

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import CorruptLog, FileStorage, Log, check, repair, scan
-from eventlog.events import Head
-from eventlog.line import header
+from chatfold.eventlog import CorruptLog, FileStorage, Log, check, repair, scan
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.line import header
 from faults.broken import ENTRIES, make_healthy, segments
 from faults.talk import digest_of, entries_of, is_clean, short
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import CorruptLog, Disk, DurabilityUnknown, FileStorage, Log, check, repair
+from chatfold.eventlog import CorruptLog, Disk, DurabilityUnknown, FileStorage, Log, check, repair
 from faults.broken import segments
 from faults.children import ENVIRONMENT
 from faults.talk import ids_of, is_clean, short
@@ -203,7 +203,7 @@ def test_standard_streams_are_never_a_file_of_ours(fast_folder: Path) -> None:
     """In a daemon that closed them, what a library prints must not go into the log."""
     program = f"""
 import asyncio, os
-from eventlog import FileStorage, Log
+from chatfold.eventlog import FileStorage, Log
 from faults.talk import short
 async def main():
     for fd in (0, 1, 2):  # here, or the loop itself would take their places

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import ChatfoldError, Disk, FileStorage, Log, Noted, check, repair, salvage, scan
-from eventlog.events import Head
+from chatfold.eventlog import ChatfoldError, Disk, FileStorage, Log, Noted, check, repair, salvage, scan
+from chatfold.eventlog.events import Head
 from faults.broken import segments
 from faults.talk import entries_of, ids_of, is_clean, short
 

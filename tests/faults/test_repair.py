@@ -7,11 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import ChatfoldError, CorruptLog, Entry, FileStorage, Log, Lost, check, repair, salvage, scan
-from eventlog.events import Head
-from eventlog.line import header, seal_up
-from eventlog.segment import Position
-from eventlog.witness import witness_bytes
+from chatfold.eventlog import (
+    ChatfoldError,
+    CorruptLog,
+    Entry,
+    FileStorage,
+    Log,
+    Lost,
+    check,
+    repair,
+    salvage,
+    scan,
+)
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.line import header, seal_up
+from chatfold.eventlog.segment import Position
+from chatfold.eventlog.witness import witness_bytes
 from faults.broken import DAMAGES, ENTRIES, gone_from, lines_of, make_healthy, segments
 from faults.faulty_disk import CHANGING, FailingDisk
 from faults.talk import digest_of, entries_of, is_clean, short

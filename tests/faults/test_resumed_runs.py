@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from agent import Agent, Answer, Chat, Result, Store, assistant, system, tool, user
-from agent.models import Piece, Request
-from eventlog import (
+from chatfold.agent import Agent, Answer, Chat, Result, Store, assistant, system, tool, user
+from chatfold.agent.models import Piece, Request
+from chatfold.eventlog import (
     Entry,
     Event,
     MessageAdded,
@@ -25,9 +25,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.text import text_of
 from faults.judging_runs import entries_of, prompt_is_valid, requests_are_proved
 from faults.runs import CHAT, FIRST, LATE, TALK, World, agent_in, in_memory, on_disk, talk
-from projections.text import text_of
 
 # --- who needs it ------------------------------------------------------------------------------------------------
 

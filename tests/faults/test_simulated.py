@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import Noted
+from chatfold.eventlog import Noted
 from faults.campaign import Figures
 from faults.operations import OPERATIONS
 from faults.simulated import LENGTH, campaign, failure, smallest

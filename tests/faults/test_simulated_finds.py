@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
     Durability,
@@ -21,10 +21,10 @@ from eventlog import (
     check,
     repair,
 )
-from eventlog.disk import is_unpublished
-from eventlog.end import POISON_FILE
-from eventlog.layout import NOTE, chat_path
-from eventlog.segment import segment_name
+from chatfold.eventlog.disk import is_unpublished
+from chatfold.eventlog.end import POISON_FILE
+from chatfold.eventlog.layout import NOTE, chat_path
+from chatfold.eventlog.segment import segment_name
 from faults.faulty_disk import CHANGING, READING
 from faults.simulated_disk import Fault, SimulatedDisk
 from faults.simulated_verbs import abandon, still

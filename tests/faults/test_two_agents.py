@@ -4,11 +4,11 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
-from agent import Store
-from eventlog import RunFinished, RunStarted
+from chatfold.agent import Store
+from chatfold.eventlog import RunFinished, RunStarted
+from chatfold.projections import executions, turn
 from faults.children import go, started, told
 from faults.talk import entries_of
-from projections import executions, turn
 
 
 async def test_agents_in_several_processes_work_one_at_a_time(fast_folder: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from eventlog import FileStorage
+from chatfold.eventlog import FileStorage
 
 T = TypeVar("T")
 _IDLE = threading.Thread(name="a keeper that never looks after anything")

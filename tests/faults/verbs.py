@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import aiofiles.threadpool
 
-from agent import Chat, Policy, Store, assistant, keep_view, user
-from eventlog import (
+from chatfold.agent import Chat, Policy, Store, assistant, keep_view, user
+from chatfold.eventlog import (
     CheckpointSet,
     ContextOpened,
     Disk,

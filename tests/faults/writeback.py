@@ -13,8 +13,8 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from agent import Store
-from eventlog import ChatfoldError
+from chatfold.agent import Store
+from chatfold.eventlog import ChatfoldError
 from faults.account import Account, Lost
 from faults.births import Ear, die_with_parent, in_peace, warm
 from faults.campaign import Figures

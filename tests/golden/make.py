@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-import eventlog
-from eventlog import (
+from chatfold import eventlog
+from chatfold.eventlog import (
     ChatStarted,
     CheckpointSet,
     Compacted,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from make import BATCHES, CHAT, decoded
 
-from eventlog import FileStorage, Log, Noted, check
+from chatfold.eventlog import FileStorage, Log, Noted, check
 
 VERSIONS = ["v1"]
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ The state after every entry is kept, so that ``rewound`` takes an earlier one as
 from dataclasses import dataclass, field
 from typing import Any
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     Compacted,
     CompactionReverted,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.columns import Rows, Seqs
+from chatfold.projections.columns import Rows, Seqs
 
 PIECES = (255, 256, 257, 511, 512, 513)
 BLOCKS = (1023, 1024, 1025, 2047, 2048, 2049)

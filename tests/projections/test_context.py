@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from naive import Model, Thought
 from strategies import same
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     CompactionReverted,
     ContextCleared,
@@ -29,9 +29,9 @@ from eventlog import (
     ToolCalled,
     Unknown,
 )
-from projections import MAIN, Contexts, archived, contexts, fold, index, previews, start, window
-from projections.context import Context, changes
-from projections.spans import Spans, includes
+from chatfold.projections import MAIN, Contexts, archived, contexts, fold, index, previews, start, window
+from chatfold.projections.context import Context, changes
+from chatfold.projections.spans import Spans, includes
 
 # --- what is shown of a state, and of the model, in the same words -------------------------------------------
 

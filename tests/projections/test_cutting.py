@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_validity import check, histories, prompted
 
-from eventlog import Entry, File, Text
-from projections import Cut, Message, Tokens, cut, estimate
-from projections.cutting import tokens_of
-from projections.prompt import Call, Result
+from chatfold.eventlog import Entry, File, Text
+from chatfold.projections import Cut, Message, Tokens, cut, estimate
+from chatfold.projections.cutting import tokens_of
+from chatfold.projections.prompt import Call, Result
 
 limits = st.none() | st.integers(0, 60)
 token_limits = st.none() | st.integers(0, 4000)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import VOCABULARY, events, events_of, same
 
-from eventlog import (
+from chatfold.eventlog import (
     Entry,
     Event,
     Head,
@@ -25,7 +25,7 @@ from eventlog import (
     Text,
     Unknown,
 )
-from projections import (
+from chatfold.projections import (
     STANDARD,
     OutOfOrder,
     Projection,
@@ -38,7 +38,7 @@ from projections import (
     start,
     usage,
 )
-from projections.text import text_of
+from chatfold.projections.text import text_of
 
 # --- projections as an embedder writes them -----------------------------------------------------------------
 

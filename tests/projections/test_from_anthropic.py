@@ -4,8 +4,8 @@ import pytest
 from rules import anthropic_types_accept
 from test_from_providers import PDF, PNG, Object, returned, said, turns_of, user
 
-from eventlog import Data, File, MessageAdded, Reasoning, Text, ToolCalled, ToolReturned
-from projections.from_anthropic import from_anthropic_messages
+from chatfold.eventlog import Data, File, MessageAdded, Reasoning, Text, ToolCalled, ToolReturned
+from chatfold.projections.from_anthropic import from_anthropic_messages
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
 

@@ -6,8 +6,8 @@ import pytest
 from rules import check_openai_chat, openai_types_accept
 from test_from_providers import PDF, PNG, Object, chat_of, returned, said, user
 
-from eventlog import Data, Event, File, Text, ToolCalled, ToolReturned
-from projections.from_openai import from_openai_messages
+from chatfold.eventlog import Data, Event, File, Text, ToolCalled, ToolReturned
+from chatfold.projections.from_openai import from_openai_messages
 
 
 def asking(*ids: str, content: Any = None) -> Object:

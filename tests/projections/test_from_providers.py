@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rules import check_anthropic, check_openai_chat
 from test_validity import MODELS, histories, prompted
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     Entry,
     Event,
@@ -24,10 +24,10 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from eventlog.values import check
-from projections import anthropic, openai_chat
-from projections.from_anthropic import from_anthropic_messages
-from projections.from_openai import from_openai_messages
+from chatfold.eventlog.values import check
+from chatfold.projections import anthropic, openai_chat
+from chatfold.projections.from_anthropic import from_anthropic_messages
+from chatfold.projections.from_openai import from_openai_messages
 
 Object = dict[str, Any]
 

@@ -6,8 +6,8 @@ import pytest
 from test_from_openai import answering
 from test_from_providers import Object, user
 
-from projections.from_anthropic import from_anthropic_messages
-from projections.from_openai import from_openai_messages
+from chatfold.projections.from_anthropic import from_anthropic_messages
+from chatfold.projections.from_openai import from_openai_messages
 
 ROLES = "'system', 'developer', 'user', 'assistant', 'tool' or 'function'"
 

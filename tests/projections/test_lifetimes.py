@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import events
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     CompactionReverted,
     ContextCleared,
@@ -17,9 +17,9 @@ from eventlog import (
     Rewound,
     Text,
 )
-from projections import Contexts, Lifetime, contexts, fold, lifetimes, start, window
-from projections.lifetime import stays
-from projections.tokens import of_event
+from chatfold.projections import Contexts, Lifetime, contexts, fold, lifetimes, start, window
+from chatfold.projections.lifetime import stays
+from chatfold.projections.tokens import of_event
 
 KINDS = {
     "context_opened": "opened",

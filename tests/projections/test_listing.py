@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 from strategies import events
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     CheckpointSet,
     Data,
@@ -23,10 +23,10 @@ from eventlog import (
     Text,
     Unknown,
 )
-from eventlog.events import PLACEHOLDER
-from projections import Projection, fold, lineage, outline, start, usage
-from projections.cost import EVERY, Spent
-from projections.listing import Fork, Lineage, Outline
+from chatfold.eventlog.events import PLACEHOLDER
+from chatfold.projections import Projection, fold, lineage, outline, start, usage
+from chatfold.projections.cost import EVERY, Spent
+from chatfold.projections.listing import Fork, Lineage, Outline
 
 S = TypeVar("S")
 ALL: tuple[Projection[Any], ...] = (outline, lineage, usage)

@@ -7,7 +7,7 @@ import pytest
 from histories import assistant, compacted, entries, user
 from test_validity import check, prompted
 
-from eventlog import (
+from chatfold.eventlog import (
     CompactionReverted,
     ContextCleared,
     ContextOpened,
@@ -31,9 +31,9 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections import Message, anthropic, first_difference, openai_chat, openai_responses
-from projections.prompt import INTERRUPTED
-from projections.text import text_of
+from chatfold.projections import Message, anthropic, first_difference, openai_chat, openai_responses
+from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.text import text_of
 
 REQUEST = ModelCalled("m", "")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.spans import Span, Spans, common, extended, includes, minus, path, spans
+from chatfold.projections.spans import Span, Spans, common, extended, includes, minus, path, spans
 
 pairs = st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=8)
 some_spans = pairs.map(spans)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.text import clipped, one_line
+from chatfold.projections.text import clipped, one_line
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import VOCABULARY, events, events_of
 
-from eventlog import (
+from chatfold.eventlog import (
     CheckpointSet,
     ContextSwitched,
     Data,
@@ -35,9 +35,9 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections.happening import REDACTED_EXPORT
-from projections.markup import MOST, visible
-from projections.to_html import POLICY, STYLE, html_page
+from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.projections.markup import MOST, visible
+from chatfold.projections.to_html import POLICY, STYLE, html_page
 
 TAGS = {
     "html": {"lang"},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from strategies import VOCABULARY, events, events_of
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     CheckpointSet,
     CompactionReverted,
@@ -47,9 +47,9 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections.happening import REDACTED_EXPORT
-from projections.quoting import code, fence, quote
-from projections.to_markdown import markdown
+from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.projections.quoting import code, fence, quote
+from chatfold.projections.to_markdown import markdown
 
 AT = " · 2025-02-05 00:00:00 UTC · #1"
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from naive import Model
 from strategies import events
 
-from eventlog import (
+from chatfold.eventlog import (
     CheckpointSet,
     Compacted,
     CompactionReverted,
@@ -41,10 +41,10 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections import Contexts, Window, archived, contexts, fold, index, previews, start
-from projections.prompt import build
-from projections.spans import includes
-from projections.to_seeds import active_lines, archive_file, context_entries, index_file, transcript
+from chatfold.projections import Contexts, Window, archived, contexts, fold, index, previews, start
+from chatfold.projections.prompt import build
+from chatfold.projections.spans import includes
+from chatfold.projections.to_seeds import active_lines, archive_file, context_entries, index_file, transcript
 
 Object: TypeAlias = dict[str, Any]
 RUNS = (None, "r1", "r2")

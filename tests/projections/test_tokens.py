@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import events, texts, values
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     ContextRecalled,
     Data,
@@ -26,7 +26,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections.tokens import FRAMING, IMAGE, LABEL, PAGE, Tokens, estimate, of_event, of_part
+from chatfold.projections.tokens import FRAMING, IMAGE, LABEL, PAGE, Tokens, estimate, of_event, of_part
 
 
 class Figure(msgspec.Struct):

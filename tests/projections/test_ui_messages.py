@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rules import check_ui_messages
 from strategies import events, mappings
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     CompactionReverted,
     Data,
@@ -30,10 +30,10 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from eventlog.events import scrub
-from eventlog.values import check
-from projections.from_ui import from_ui_messages
-from projections.to_ui import ui_messages
+from chatfold.eventlog.events import scrub
+from chatfold.eventlog.values import check
+from chatfold.projections.from_ui import from_ui_messages
+from chatfold.projections.to_ui import ui_messages
 
 Object = dict[str, Any]
 

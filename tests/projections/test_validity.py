@@ -26,7 +26,7 @@ from rules import (
 )
 from strategies import events, values
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     CompactionReverted,
     ContextCleared,
@@ -55,7 +55,7 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections import (
+from chatfold.projections import (
     STANDARD,
     Message,
     View,
@@ -70,7 +70,7 @@ from projections import (
     start,
     window,
 )
-from projections.spans import includes
+from chatfold.projections.spans import includes
 
 SAID, AUDIT = "<said>", "<audit>"
 MODELS = (("openai", "gpt"), ("anthropic", "claude"), ("openai", "claude"), ("", ""))

@@ -4,7 +4,7 @@ import pytest
 from histories import assistant, compacted, entries, user
 from xxhash import xxh3_64_hexdigest
 
-from eventlog import (
+from chatfold.eventlog import (
     ChatStarted,
     CheckpointSet,
     ContextOpened,
@@ -20,7 +20,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections import STANDARD, Projection, fold, start
+from chatfold.projections import STANDARD, Projection, fold, start
 
 HISTORY: tuple[Event, ...] = (
     ChatStarted("key", "A title"),
@@ -46,15 +46,15 @@ HISTORY: tuple[Event, ...] = (
 )
 
 KNOWN = {
-    ("projections.context.contexts", 2): "ed1f26be0f6553e2",
-    ("projections.work.turn", 1): "78d444991772d9cc",
-    ("projections.work.sends", 1): "f6e7b2724c56f08a",
-    ("projections.work.calls", 1): "ac446fa3bfca11fe",
-    ("projections.work.skills", 2): "46058beec73317dd",
-    ("projections.work.executions", 1): "af84a064dd8a0ce1",
-    ("projections.cost.usage", 1): "6faa5ee30ffac044",
-    ("projections.listing.outline", 1): "e92c78b8a60cb36d",
-    ("projections.listing.lineage", 1): "a1d5b65eb74e2997",
+    ("chatfold.projections.context.contexts", 2): "ed1f26be0f6553e2",
+    ("chatfold.projections.work.turn", 1): "78d444991772d9cc",
+    ("chatfold.projections.work.sends", 1): "f6e7b2724c56f08a",
+    ("chatfold.projections.work.calls", 1): "ac446fa3bfca11fe",
+    ("chatfold.projections.work.skills", 2): "46058beec73317dd",
+    ("chatfold.projections.work.executions", 1): "af84a064dd8a0ce1",
+    ("chatfold.projections.cost.usage", 1): "6faa5ee30ffac044",
+    ("chatfold.projections.listing.outline", 1): "e92c78b8a60cb36d",
+    ("chatfold.projections.listing.lineage", 1): "a1d5b65eb74e2997",
 }
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from strategies import events
 
-from eventlog import (
+from chatfold.eventlog import (
     ContextRecalled,
     Entry,
     Event,
@@ -30,10 +30,10 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections import Projection, Window, calls, digests, executions, fold, skills, start
-from projections.digest import Execution, ToolUse
-from projections.prompt import build
-from projections.work import Executions, OpenCall, Skill
+from chatfold.projections import Projection, Window, calls, digests, executions, fold, skills, start
+from chatfold.projections.digest import Execution, ToolUse
+from chatfold.projections.prompt import build
+from chatfold.projections.work import Executions, OpenCall, Skill
 
 S = TypeVar("S")
 RUNS = (None, "r1", "r2")

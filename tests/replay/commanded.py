@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner, Result
 
-from replay.cli import cli
+from chatfold.replay.cli import cli
 
 TOP = Path(__file__).parents[2]
 COLUMNS = 100
@@ -26,7 +26,7 @@ _PATIENCE = 300.0
 _MARK = "\x1e"  # no output of ours may hold it: it is a control character
 _SEVERAL = f"""
 import json, sys
-from replay.cli import main
+from chatfold.replay.cli import main
 for args in json.loads(sys.argv[1]):
     code = 0
     try:
@@ -68,7 +68,7 @@ def environment(store: Path | None = None, **more: str) -> dict[str, str]:
 
 
 def command(*args: object) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "replay.cli", *map(str, args)]
+    return [sys.executable, "-W", "error", "-m", "chatfold", *map(str, args)]
 
 
 def process(*args: object, store: Path | None = None, **more: str) -> "subprocess.CompletedProcess[str]":

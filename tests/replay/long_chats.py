@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from agent import Store, assistant, user
-from eventlog import Compacted, ContextOpened, Event, Text, ToolCalled, ToolReturned
+from chatfold.agent import Store, assistant, user
+from chatfold.eventlog import Compacted, ContextOpened, Event, Text, ToolCalled, ToolReturned
 
 TURN = 4
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from agent import CHAT_TOOLS, Agent, Answer, Asked, Chat, ScriptedModel, Store
-from agent.models import Request
-from eventlog import Entry, Event, Json, Log
-from eventlog.line import draft
-from eventlog.numbering import Append
-from replay.judging.divergence import Divergence
-from replay.judging.rehearsal import rehearse
+from chatfold.agent import CHAT_TOOLS, Agent, Answer, Asked, Chat, ScriptedModel, Store
+from chatfold.agent.models import Request
+from chatfold.eventlog import Entry, Event, Json, Log
+from chatfold.eventlog.line import draft
+from chatfold.eventlog.numbering import Append
+from chatfold.replay.judging.divergence import Divergence
+from chatfold.replay.judging.rehearsal import rehearse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.append(str(EXAMPLES))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from conftest import TickingClock
 
-from agent import Chat, Store, assistant, system, user
-from agent.models import Request, fingerprint, scripted_payload
-from eventlog import (
+from chatfold.agent import Chat, Store, assistant, system, user
+from chatfold.agent.models import Request, fingerprint, scripted_payload
+from chatfold.eventlog import (
     CheckpointSet,
     Compacted,
     ContextOpened,
@@ -28,7 +28,7 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections import MAIN
+from chatfold.projections import MAIN
 
 CHAT, FORK, WIDE = "lexer-bug", "lexer-bug-what-if", "日本語"
 HOSTILE = "\x1b[2J\x1b]0;mine\x07\x9b31m\u202eevil\u2066 \ud800 [bold]x[/bold] \r\b\x00\x7f\u2028 end"

@@ -15,14 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from replay.terminal import width
+from chatfold.replay.terminal import width
 
 PATIENCE = 120.0
 """Seconds after which something that should have been shown never will: only a test that fails waits for so long."""
 TOP = Path(__file__).parents[2]
 PROGRAM = """
 import asyncio, sys
-from replay.stepping.stepper import step
+from chatfold.replay.stepping.stepper import step
 place, chat, point, play = sys.argv[1:]
 sys.exit(asyncio.run(step(place, chat, point or None, play=bool(play), idle=0.05)))
 """

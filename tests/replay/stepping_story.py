@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from conftest import TickingClock
 
-from agent import Store, assistant, user
-from eventlog import (
+from chatfold.agent import Store, assistant, user
+from chatfold.eventlog import (
     CheckpointSet,
     Compacted,
     ContextOpened,
@@ -18,9 +18,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.inspect.cursor import Replay
-from replay.stepping.presses import begun, press
-from replay.stepping.state import Session, State
+from chatfold.replay.inspect.cursor import Replay
+from chatfold.replay.stepping.presses import begun, press
+from chatfold.replay.stepping.state import Session, State
 
 STORY: tuple[Event, ...] = (
     user("Where is the lexer?"),  # 1

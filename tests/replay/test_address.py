@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.inspect.address import HEAD, Address, BadAddress, Point, address, point
+from chatfold.replay.inspect.address import HEAD, Address, BadAddress, Point, address, point
 
 _pieces = st.sampled_from(
     [

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from told import long_talk, memory, told
 
-from agent import Chat, assistant, user
-from eventlog import (
+from chatfold.agent import Chat, assistant, user
+from chatfold.eventlog import (
     Compacted,
     ContextOpened,
     Entry,
@@ -19,9 +19,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from replay.inspect.belonging import belonging
-from replay.inspect.rows import is_failure, row
-from replay.inspect.selecting import selected, turns, wanted
+from chatfold.replay.inspect.belonging import belonging
+from chatfold.replay.inspect.rows import is_failure, row
+from chatfold.replay.inspect.selecting import selected, turns, wanted
 
 
 async def test_a_call_and_its_result_a_request_and_its_answer_a_run_and_its_end() -> None:

@@ -10,11 +10,11 @@ import pytest
 from commanded import TOP, assert_one_line, bytes_of, contents, environment, lines, process, run
 from scripted import CHAT, FORK, WIDE, scripted
 
-from agent import Store, user
-from eventlog import check
-from eventlog.line import seal_up
-from replay.commands.asking import verb
-from replay.output import Out
+from chatfold.agent import Store, user
+from chatfold.eventlog import check
+from chatfold.eventlog.line import seal_up
+from chatfold.replay.commands.asking import verb
+from chatfold.replay.output import Out
 
 
 @pytest.fixture(scope="module")
@@ -273,13 +273,13 @@ def test_a_chat_that_cannot_be_read_hides_no_other(store: Path) -> None:
 def test_an_extra_that_is_missing_ends_with_6_and_says_how_to_get_it(store: Path, tmp_path: Path) -> None:
     bot = tmp_path / "bot.py"
     bot.write_text(
-        "from agent import Agent, OpenAIModel\n"
+        "from chatfold.agent import Agent, OpenAIModel\n"
         "def build(store):\n"
         "    return Agent(store=store, model=OpenAIModel('some-model'))\n"
     )
     program = (
         "import sys; sys.modules['openai'] = None\n"
-        "from replay.cli import main\n"
+        "from chatfold.replay.cli import main\n"
         f"main(['rerun', '{CHAT}@t1', '--live', '--agent', {str(bot) + ':build'!r}, '--store', {str(store)!r}])"
     )
     done = subprocess.run(

@@ -14,10 +14,10 @@ from chats import turns
 from commanded import PROGRESS, TOP, environment, process, run
 from scripted import CHAT, FORK, scripted
 
-from agent import Chat, Store, assistant, user
-from eventlog import CheckpointSet, Compacted, ModelCalled, ModelReturned
-from replay.cli import VERBS, cli
-from replay.output import Out
+from chatfold.agent import Chat, Store, assistant, user
+from chatfold.eventlog import CheckpointSet, Compacted, ModelCalled, ModelReturned
+from chatfold.replay.cli import VERBS, cli
+from chatfold.replay.output import Out
 
 
 def examples(verb: str) -> list[list[str]]:
@@ -136,7 +136,7 @@ def test_completing_a_verb_imports_none(store: Path) -> None:
         & {
             "msgspec",
             "asyncio",
-            "replay.commands.lists",
+            "chatfold.replay.commands.lists",
         }
         == set()
     )
@@ -145,14 +145,14 @@ def test_completing_a_verb_imports_none(store: Path) -> None:
 # --- the start -------------------------------------------------------------------------------------------
 
 HEAVY = {
-    "agent.anthropic_model",
-    "agent.mcp_tools",
-    "agent.models",
-    "agent.openai_model",
-    "agent.providers",
-    "agent.running",
-    "agent.runtime",
-    "agent.tools",
+    "chatfold.agent.anthropic_model",
+    "chatfold.agent.mcp_tools",
+    "chatfold.agent.models",
+    "chatfold.agent.openai_model",
+    "chatfold.agent.providers",
+    "chatfold.agent.running",
+    "chatfold.agent.runtime",
+    "chatfold.agent.tools",
     "aiofiles",
     "anthropic",
     "html",
@@ -161,8 +161,8 @@ HEAVY = {
     "mcp",
     "openai",
     "pydantic",
-    "replay.judging",
-    "replay.stepping",
+    "chatfold.replay.judging",
+    "chatfold.replay.stepping",
     "rich",
     "shlex",
     "sqlite3",
@@ -178,7 +178,7 @@ def loaded(args: list[str], store: Path, **more: str) -> set[str]:
     program = (
         "import atexit, sys\n"
         "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
-        "from replay.cli import main\n"
+        "from chatfold.replay.cli import main\n"
         "main(sys.argv[1:])\n"
     )
     done = subprocess.run(
@@ -211,7 +211,7 @@ class Terminal(io.StringIO):
 
 def test_progress_is_told_after_half_a_second_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("replay.output.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("chatfold.replay.output.time.monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", told := Terminal())
     monkeypatch.setattr(sys, "stdout", shown := io.StringIO())
     out = Out()
@@ -238,7 +238,7 @@ def test_progress_is_told_after_half_a_second_and_taken_away(monkeypatch: pytest
 @pytest.mark.parametrize("quiet", [True, False])
 def test_progress_is_for_people(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("replay.output.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("chatfold.replay.output.time.monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", told := Terminal() if quiet else io.StringIO())
     tell = Out(quiet=quiet).progress("reading")
     now[0] = 5.0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scripted import HOSTILE
 from strategies import events
 
-from agent import Store, assistant, user
-from eventlog import (
+from chatfold.agent import Store, assistant, user
+from chatfold.eventlog import (
     ChatStarted,
     CheckpointSet,
     Compacted,

@@ -12,7 +12,7 @@ from long_chats import long_history, recorded
 from scripted import CHAT, FORK, scripted
 from test_commands_golden import COMMANDS
 
-from replay.terminal import width
+from chatfold.replay.terminal import width
 
 LISTS = [name for name in COMMANDS if name.split("-")[0] in ("ls", "log", "tree", "search")]
 
@@ -131,19 +131,21 @@ def test_short_output_does_not_wait_in_less(store: Path) -> None:
 
 
 def test_head_is_quiet(store: Path) -> None:
-    shell = f'"{sys.executable}" -W error -m replay.cli log long --store "{store}" | head -1'
+    shell = f'"{sys.executable}" -W error -m chatfold log long --store "{store}" | head -1'
     shown = ended(shell)
     assert shown.text.startswith("1\t")
     assert shown.text.count("\n") == 1
 
 
 def test_chatfold_itself_ends_with_1_if_nobody_reads_on(store: Path) -> None:
-    shell = f'("{sys.executable}" -W error -m replay.cli log long --store "{store}"; echo "code $?" >&2) | head -1'
+    shell = (
+        f'("{sys.executable}" -W error -m chatfold log long --store "{store}"; echo "code $?" >&2) | head -1'
+    )
     assert ended(shell).text.splitlines()[-1] == "code 1"
 
 
 def test_head_is_quiet_also_if_what_is_followed_says_nothing_more(store: Path) -> None:
-    shell = f'("{sys.executable}" -W error -m replay.cli log {CHAT} -f --store "{store}"; echo "code $?" >&2) | head -1'
+    shell = f'("{sys.executable}" -W error -m chatfold log {CHAT} -f --store "{store}"; echo "code $?" >&2) | head -1'
     assert ended(shell).text.splitlines()[-1] == "code 1"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commanded import lines, run
 
-from eventlog import ChatStarted, FileStorage, Forked, Log
+from chatfold.eventlog import ChatStarted, FileStorage, Forked, Log
 
 
 def _told(*args: str, store: Path) -> list[tuple[str, int]]:

@@ -20,8 +20,8 @@ from commanded import TOP, assert_one_line, bytes_of, command, contents, environ
 from scripted import CHAT, FORK, scripted
 from test_commands_golden import COMMANDS
 
-from agent import Store, assistant, user
-from eventlog import scan
+from chatfold.agent import Store, assistant, user
+from chatfold.eventlog import scan
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_store_that_cannot_be_written_is_read(theirs: Path, store: Path) -> No
 
 _EACH = """
 import json, os, sys
-from replay.cli import main
+from chatfold.replay.cli import main
 for number, store in enumerate(sys.argv[2:]):
     if number and os.geteuid() == 0:  # root may write anything. By now everything that is needed is imported
         os.setgroups([])
@@ -148,7 +148,7 @@ def test_what_is_made_is_nobody_elses_to_read(store: Path) -> None:
 
 _WRITER = """
 import asyncio, sys
-from agent import Store, assistant, user
+from chatfold.agent import Store, assistant, user
 async def write():
     async with Store(sys.argv[1], durability="normal") as store:
         chat = await store.chat("talk")

@@ -8,12 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from told import long_talk, memory, told
 
-from agent import Moment, assistant, user
-from eventlog import Event, Noted, ToolCalled, ToolReturned
-from projections import MAIN, first_difference
-from replay.inspect.comparing import Comparison, compare, compare_archives, compare_events, compare_messages
-from replay.inspect.items import items_of
-from replay.inspect.matching import out_of_order, shared
+from chatfold.agent import Moment, assistant, user
+from chatfold.eventlog import Event, Noted, ToolCalled, ToolReturned
+from chatfold.projections import MAIN, first_difference
+from chatfold.replay.inspect.comparing import (
+    Comparison,
+    compare,
+    compare_archives,
+    compare_events,
+    compare_messages,
+)
+from chatfold.replay.inspect.items import items_of
+from chatfold.replay.inspect.matching import out_of_order, shared
 
 
 async def add_up(before: Moment, after: Moment) -> Comparison:

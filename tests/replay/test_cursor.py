@@ -19,11 +19,11 @@ from long_chats import long_history, recorded
 from scripted import CHAT, scripted
 from told import long_talk, memory, told
 
-from agent import Chat, Moment, NoSuchPoint, Store, user
-from eventlog import ChatDeleted, CorruptLog, Entry, Event, FileStorage, NoSuchChat, Redacted
-from projections import STANDARD, View, contexts, fold, projection, start, usage
-from replay.inspect.cursor import Replay, replaying
-from replay.inspect.places import AmbiguousChat, NoStore
+from chatfold.agent import Chat, Moment, NoSuchPoint, Store, user
+from chatfold.eventlog import ChatDeleted, CorruptLog, Entry, Event, FileStorage, NoSuchChat, Redacted
+from chatfold.projections import STANDARD, View, contexts, fold, projection, start, usage
+from chatfold.replay.inspect.cursor import Replay, replaying
+from chatfold.replay.inspect.places import AmbiguousChat, NoStore
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Replay]]
 
@@ -149,7 +149,7 @@ async def test_it_waits_for_no_lock(store: Path) -> None:
 
 _WRITER = """
 import asyncio, sys
-from agent import Store, user
+from chatfold.agent import Store, user
 async def write():
     async with Store(sys.argv[1]) as store:
         chat = await store.chat("talk")

@@ -4,10 +4,10 @@ from typing import Any
 
 from recorded_bot import OwnCode, bot, build, diverged, edited, first, run_of, talked
 
-from agent import Agent, OpenAIModel, ScriptedModel, Store, tool
-from eventlog import ModelCalled, Text, ToolReturned
-from replay.judging.divergence import first_change
-from replay.judging.rehearsal import rehearse
+from chatfold.agent import Agent, OpenAIModel, ScriptedModel, Store, tool
+from chatfold.eventlog import ModelCalled, Text, ToolReturned
+from chatfold.replay.judging.divergence import first_change
+from chatfold.replay.judging.rehearsal import rehearse
 
 
 async def test_one_changed_prompt_is_told_exactly() -> None:
@@ -75,7 +75,7 @@ async def test_changed_code_of_a_payload_is_told_where_it_shows() -> None:
     assert found.field == "params.payload"
 
     Louder.payload.__qualname__ = "ScriptedModel.payload"
-    Louder.payload.__module__ = "agent.models"
+    Louder.payload.__module__ = "chatfold.agent.models"
     found = await diverged(chat, lambda: Agent(model=Louder([])))
     assert (found.field, found.recorded, found.new) == (
         "request.messages[1].parts[0].text",

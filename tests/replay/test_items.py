@@ -7,8 +7,8 @@ from histories import talks
 from hypothesis import given
 from told import long_talk, memory, told
 
-from agent import NoSuchContext, user
-from eventlog import (
+from chatfold.agent import NoSuchContext, user
+from chatfold.eventlog import (
     ContextRecalled,
     Data,
     Event,
@@ -21,9 +21,9 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections import MAIN, contexts
-from projections.cutting import tokens_of
-from replay.inspect.items import context_of
+from chatfold.projections import MAIN, contexts
+from chatfold.projections.cutting import tokens_of
+from chatfold.replay.inspect.items import context_of
 
 
 @given(talks())

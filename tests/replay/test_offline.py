@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from recorded_bot import build, diverged, talked
 
-from agent import Agent, ScriptedModel, Store
-from replay.judging.offline import LiveCall, offline
-from replay.judging.rehearsal import rehearse
+from chatfold.agent import Agent, ScriptedModel, Store
+from chatfold.replay.judging.offline import LiveCall, offline
+from chatfold.replay.judging.rehearsal import rehearse
 
 
 async def test_the_models_own_ask_is_never_called() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from recorded_bot import EXAMPLES, TALK, bot, build, edited, first, talked
 
-from agent import Agent, ScriptedModel, Store
-from eventlog import ToolReturned
-from replay.inspect.places import NoStore
-from replay.testing import assert_chat_replays, assert_replays
+from chatfold.agent import Agent, ScriptedModel, Store
+from chatfold.eventlog import ToolReturned
+from chatfold.replay.inspect.places import NoStore
+from chatfold.replay.testing import assert_chat_replays, assert_replays
 
 
 async def record(folder: Path) -> Path:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from told import long_talk, memory, told
 
-from agent import Moment, assistant, user
-from eventlog import (
+from chatfold.agent import Moment, assistant, user
+from chatfold.eventlog import (
     Compacted,
     ContextRecalled,
     Event,
@@ -23,13 +23,13 @@ from eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from projections import contexts
-from projections.context import changes
-from projections.cutting import tokens_of
-from projections.prompt import RECALLED, SUMMARY
-from projections.tokens import FRAMING, estimate, of_event
-from replay.inspect.items import kind_name
-from replay.inspect.picture import Bucket, Mark, Picture, drawn, picture, stats
+from chatfold.projections import contexts
+from chatfold.projections.context import changes
+from chatfold.projections.cutting import tokens_of
+from chatfold.projections.prompt import RECALLED, SUMMARY
+from chatfold.projections.tokens import FRAMING, estimate, of_event
+from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.picture import Bucket, Mark, Picture, drawn, picture, stats
 
 
 def cost(event: Event) -> int:

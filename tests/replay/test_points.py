@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from told import memory, told
 
-from agent import Chat, NoSuchPoint
-from eventlog import (
+from chatfold.agent import Chat, NoSuchPoint
+from chatfold.eventlog import (
     CheckpointSet,
     Compacted,
     ContextCleared,
@@ -21,9 +21,9 @@ from eventlog import (
     ModelCalled,
     ModelReturned,
 )
-from projections import contexts
-from replay.inspect.address import HEAD, Address, Point, point
-from replay.inspect.points import names, range_of, request, request_number, seq_of
+from chatfold.projections import contexts
+from chatfold.replay.inspect.address import HEAD, Address, Point, point
+from chatfold.replay.inspect.points import names, range_of, request, request_number, seq_of
 
 _EXTRA: list[Event] = [
     ModelCalled("m", "r"),
@@ -136,7 +136,7 @@ async def test_entries_heads_times_and_ranges(count: int, one: int, other: int, 
 
 
 async def test_many_requests_are_found_without_reading_the_history() -> None:
-    from projections.cost import EVERY
+    from chatfold.projections.cost import EVERY
 
     async with memory() as store:
         chat = await told(store, [ModelCalled("m", f"{number}") for number in range(3 * EVERY + 5)])

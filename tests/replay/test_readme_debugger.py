@@ -6,8 +6,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from agent import Material, Policy, Store, assistant
-from replay.cli import cli
+from chatfold.agent import Material, Policy, Store, assistant
+from chatfold.replay.cli import cli
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 

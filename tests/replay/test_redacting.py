@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import events
 
-from agent import Moment, Store, steps
-from agent.exporting import Form
-from eventlog import (
+from chatfold.agent import Moment, Store, steps
+from chatfold.agent.exporting import Form
+from chatfold.eventlog import (
     ChatStarted,
     ContextOpened,
     Data,
@@ -33,9 +33,9 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from projections.happening import REDACTED_EXPORT
-from replay.redacting import Redaction, Report, export, redacted
-from replay.rules import BadRule, Rules, may_hold_secrets
+from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.replay.redacting import Redaction, Report, export, redacted
+from chatfold.replay.rules import BadRule, Rules, may_hold_secrets
 
 FORMS: tuple[Form, ...] = get_args(Form)
 

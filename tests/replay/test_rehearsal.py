@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_bot import build, diverged, edited, first, put, run_of, step, talked
 
-from agent import Agent, Answer, Chat, ModelFailed, Policy, ScriptedModel, Store, execution, tool
-from agent.models import Line
-from eventlog import (
+from chatfold.agent import Agent, Answer, Chat, ModelFailed, Policy, ScriptedModel, Store, execution, tool
+from chatfold.agent.models import Line
+from chatfold.eventlog import (
     Compacted,
     MessageAdded,
     ModelCalled,
@@ -22,8 +22,8 @@ from eventlog import (
     Text,
     ToolReturned,
 )
-from replay.judging.rehearsal import rehearse
-from replay.judging.verdict import verdict
+from chatfold.replay.judging.rehearsal import rehearse
+from chatfold.replay.judging.verdict import verdict
 
 # --- what is the same ------------------------------------------------------------------------------------
 

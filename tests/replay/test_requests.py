@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from recorded_bot import OwnCode, edited, first, step, talked
 
-from agent import Agent, AnthropicModel, NoSuchPoint, OpenAIModel, ScriptedModel, Store, tool
-from agent.models import Answer
-from eventlog import ModelCalled, Text, ToolReturned
-from replay.judging.requests import sent
+from chatfold.agent import Agent, AnthropicModel, NoSuchPoint, OpenAIModel, ScriptedModel, Store, tool
+from chatfold.agent.models import Answer
+from chatfold.eventlog import ModelCalled, Text, ToolReturned
+from chatfold.replay.judging.requests import sent
 
 
 @tool

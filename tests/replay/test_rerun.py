@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from recorded_bot import build, step, talked
 
-from agent import Agent, Chat, ModelFailed, NoSuchPoint, ScriptedModel, Store, tool
-from eventlog import Forked, MessageAdded, SendRequested, ToolReturned
-from projections import contexts
-from projections.text import text_of
-from replay.judging.rehearsal import Factory
-from replay.judging.rerunning import rerun
+from chatfold.agent import Agent, Chat, ModelFailed, NoSuchPoint, ScriptedModel, Store, tool
+from chatfold.eventlog import Forked, MessageAdded, SendRequested, ToolReturned
+from chatfold.projections import contexts
+from chatfold.projections.text import text_of
+from chatfold.replay.judging.rehearsal import Factory
+from chatfold.replay.judging.rerunning import rerun
 
 used: list[int] = []
 

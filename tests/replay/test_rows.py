@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import VOCABULARY, events, events_of
 
-from eventlog import (
+from chatfold.eventlog import (
     Compacted,
     Entry,
     Event,
@@ -21,8 +21,8 @@ from eventlog import (
     ToolReturned,
     Unknown,
 )
-from replay.inspect.items import kind_name
-from replay.inspect.rows import is_failure, row, told
+from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.rows import is_failure, row, told
 
 
 @given(st.sampled_from((*VOCABULARY, Unknown)).flatmap(events_of), st.integers(1, 60))

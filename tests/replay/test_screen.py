@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replay.inspect.picture import Bucket, Mark, Picture
-from replay.inspect.rows import Row
-from replay.stepping.screen import Shown, Size, frame, top_of
-from replay.stepping.state import TABS, Line, State
-from replay.stepping.text import CAP, body, cut, wrapped
-from replay.terminal import printable, width
+from chatfold.replay.inspect.picture import Bucket, Mark, Picture
+from chatfold.replay.inspect.rows import Row
+from chatfold.replay.stepping.screen import Shown, Size, frame, top_of
+from chatfold.replay.stepping.state import TABS, Line, State
+from chatfold.replay.stepping.text import CAP, body, cut, wrapped
+from chatfold.replay.terminal import printable, width
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _COLUMN = re.compile(r"\x1b\[(\d+)G")

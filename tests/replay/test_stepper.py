@@ -12,8 +12,8 @@ from long_chats import long_history, recorded
 from stepped import PATIENCE, PROGRAM, TOP, Pty, Screen
 from stepping_story import END, STORY
 
-from agent import Store, assistant, user
-from eventlog import Event, Text, ToolCalled, ToolReturned
+from chatfold.agent import Store, assistant, user
+from chatfold.eventlog import Event, Text, ToolCalled, ToolReturned
 
 _CTRL_C, _UP, _PAGE_DOWN = "\x03", "\x1b[A", "\x1b[6~"
 
@@ -116,7 +116,7 @@ def test_whatever_ends_it_gives_the_terminal_back(story: Path, way: "str | int",
 
 
 def test_an_error_that_nobody_foresaw_gives_the_terminal_back_too(story: Path) -> None:
-    broken = "import replay.stepping.screen\nreplay.stepping.screen._events = None\n"
+    broken = "import chatfold.replay.stepping.screen\nchatfold.replay.stepping.screen._events = None\n"
     with Pty(story, "chat", program=broken + PROGRAM) as it:
         assert it.ended() == 1
         assert "TypeError" in str(it.screen)
@@ -225,7 +225,7 @@ async def test_a_long_chat(root: Path) -> None:
 
 
 _SLOW = """
-import asyncio, replay.stepping.sieve as sieve
+import asyncio, chatfold.replay.stepping.sieve as sieve
 sieve.PIECE, fast = 1, sieve.Sieve._up
 async def slow(self, end):
     await asyncio.sleep(0.03)

@@ -3,9 +3,9 @@
 import pytest
 from stepping_story import END, pressed, sessions, typed
 
-from agent import assistant, user
-from replay.stepping.detail import details
-from replay.stepping.presses import begun, grown, played, press
+from chatfold.agent import assistant, user
+from chatfold.replay.stepping.detail import details
+from chatfold.replay.stepping.presses import begun, grown, played, press
 
 
 @pytest.mark.parametrize(

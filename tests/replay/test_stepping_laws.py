@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stepping_story import sessions
 
-from agent import user
-from eventlog import Log, MemoryStorage
-from replay.stepping import sieve as sieving
-from replay.stepping.keys import Keys
-from replay.stepping.lines import keys_of
-from replay.stepping.looks import Looks
-from replay.stepping.presses import KEYS, PLAIN, begun, press
-from replay.stepping.screen import Shown, Size, frame
-from replay.stepping.sieve import Sieve
-from replay.terminal import width
+from chatfold.agent import user
+from chatfold.eventlog import Log, MemoryStorage
+from chatfold.replay.stepping import sieve as sieving
+from chatfold.replay.stepping.keys import Keys
+from chatfold.replay.stepping.lines import keys_of
+from chatfold.replay.stepping.looks import Looks
+from chatfold.replay.stepping.presses import KEYS, PLAIN, begun, press
+from chatfold.replay.stepping.screen import Shown, Size, frame
+from chatfold.replay.stepping.sieve import Sieve
+from chatfold.replay.terminal import width
 
 _KEYS = st.one_of(
     st.sampled_from(sorted({*KEYS, *PLAIN})),

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import values
 
-from projections.wire import plain
-from replay.inspect.times import ago, clock, iso
-from replay.output import as_json, indented
-from replay.terminal import (
+from chatfold.projections.wire import plain
+from chatfold.replay.inspect.times import ago, clock, iso
+from chatfold.replay.output import as_json, indented
+from chatfold.replay.terminal import (
     Cell,
     columns,
     counted,

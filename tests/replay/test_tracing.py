@@ -7,8 +7,8 @@ from histories import talks
 from hypothesis import given
 from told import long_talk, memory, told
 
-from agent import Chat, Moment, assistant, user
-from eventlog import (
+from chatfold.agent import Chat, Moment, assistant, user
+from chatfold.eventlog import (
     Compacted,
     Entry,
     Event,
@@ -20,12 +20,12 @@ from eventlog import (
     Text,
     ToolReturned,
 )
-from projections import MAIN, contexts
-from projections.spans import includes
-from projections.tokens import of_event
-from replay.inspect.address import address
-from replay.inspect.points import seq_of
-from replay.inspect.tracing import Trace, survived, trace
+from chatfold.projections import MAIN, contexts
+from chatfold.projections.spans import includes
+from chatfold.projections.tokens import of_event
+from chatfold.replay.inspect.address import address
+from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.inspect.tracing import Trace, survived, trace
 
 
 def is_seen(moment: Moment, entry: Entry) -> bool:

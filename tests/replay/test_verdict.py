@@ -9,15 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_bot import build, edited, first, talked
 
-from agent import Store
-from agent.opening import keep_view
-from eventlog import CorruptLog, Injected, MessageAdded, ModelCalled, Noted, Text, ToolCalled, ToolReturned
-from replay.judging.divergence import Divergence, Verdict, first_change
-from replay.judging.junit import junit
-from replay.judging.rehearsal import RedactedRecording, rehearse
-from replay.judging.verdict import verdict
-from replay.redacting import redacted
-from replay.rules import Rules
+from chatfold.agent import Store
+from chatfold.agent.opening import keep_view
+from chatfold.eventlog import (
+    CorruptLog,
+    Injected,
+    MessageAdded,
+    ModelCalled,
+    Noted,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
+from chatfold.replay.judging.divergence import Divergence, Verdict, first_change
+from chatfold.replay.judging.junit import junit
+from chatfold.replay.judging.rehearsal import RedactedRecording, rehearse
+from chatfold.replay.judging.verdict import verdict
+from chatfold.replay.redacting import redacted
+from chatfold.replay.rules import Rules
 
 
 async def test_a_recording_that_nobody_touched_holds() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from conftest import TickingClock
 
-from agent import Chat, Policy, Store, assistant, system, user
-from eventlog import Event, MemoryStorage, Text, ToolCalled, ToolReturned
-from projections import MAIN
+from chatfold.agent import Chat, Policy, Store, assistant, system, user
+from chatfold.eventlog import Event, MemoryStorage, Text, ToolCalled, ToolReturned
+from chatfold.projections import MAIN
 
 KEEP_LITTLE = Policy(keep=4, budget=None)
 

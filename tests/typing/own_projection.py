@@ -4,8 +4,8 @@ from typing import assert_type
 
 import msgspec
 
-from eventlog import Entry, ToolCalled
-from projections import STANDARD, Contexts, Usage, View, contexts, fold, projection, start, usage
+from chatfold.eventlog import Entry, ToolCalled
+from chatfold.projections import STANDARD, Contexts, Usage, View, contexts, fold, projection, start, usage
 
 
 class Files(msgspec.Struct, frozen=True):
