@@ -131,7 +131,8 @@ def counted(number: int, what: str) -> str:
 
 def short(number: int) -> str:
     """A count in at most five characters: 950, 12.4k, 183k, 1.2M."""
-    for size, letter in ((10**9, "G"), (10**6, "M"), (1000, "k")):
+    for power, letter in ((18, "E"), (15, "P"), (12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        size = 10**power
         if number >= size:
             tenths = number * 10 // size  # never rounded up to one digit more
             return f"{tenths / 10}{letter}" if tenths < 1000 else f"{tenths // 10}{letter}"
