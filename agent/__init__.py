@@ -18,24 +18,21 @@ Where to look. ``store``, ``chat`` what can be done, ``moment`` what can be read
 ``models`` and ``tools`` what they are; ``chat_tools``, ``shell``, ``skill_files``, ``mcp_tools`` the tools there are.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chatfold.agent.chat import Chat
-from chatfold.agent.compaction import HISTORY, IN_MEMORY, Policy
+from chatfold.agent.compaction import Policy
 from chatfold.agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
-from chatfold.agent.execution import NotRunning, execution, inject_assistant_once, inject_system_once
-from chatfold.agent.listing import Listed
+from chatfold.agent.execution import Execution, NotRunning, execution
 from chatfold.agent.moment import Moment
-from chatfold.agent.opening import Opened, keep_view, open_view, window_entries
-from chatfold.agent.says import assistant, system, user
+from chatfold.agent.says import Called, assistant, system, user
 from chatfold.agent.store import Store
-from chatfold.agent.summary import Material
-from chatfold.eventlog import NoSuchPoint
+from chatfold.late import late
 
 if TYPE_CHECKING:
     from chatfold.agent.anthropic_model import AnthropicModel
     from chatfold.agent.chat_tools import CHAT_TOOLS
+    from chatfold.agent.mcp_tools import Http, Stdio, mcp_tools
     from chatfold.agent.models import Answer, Asked, Model, ModelFailed, ScriptedModel
     from chatfold.agent.openai_model import OpenAIModel
     from chatfold.agent.results import Result
@@ -43,74 +40,61 @@ if TYPE_CHECKING:
     from chatfold.agent.shell import shell_tool
     from chatfold.agent.steps import Step
     from chatfold.agent.tools import Tool, tool
-
-# Whoever only keeps or looks at chats does not wait for what an agent needs: these are imported when they are first used.
-_LATE = {
-    "AnthropicModel": "chatfold.agent.anthropic_model",
-    "CHAT_TOOLS": "chatfold.agent.chat_tools",
-    "Answer": "chatfold.agent.models",
-    "Asked": "chatfold.agent.models",
-    "Model": "chatfold.agent.models",
-    "ModelFailed": "chatfold.agent.models",
-    "ScriptedModel": "chatfold.agent.models",
-    "OpenAIModel": "chatfold.agent.openai_model",
-    "Result": "chatfold.agent.results",
-    "Agent": "chatfold.agent.runtime",
-    "shell_tool": "chatfold.agent.shell",
-    "Step": "chatfold.agent.steps",
-    "Tool": "chatfold.agent.tools",
-    "tool": "chatfold.agent.tools",
-}
-
+else:  # a program that only keeps or reads chats does not wait for what an agent needs
+    __getattr__ = late(
+        __name__,
+        {
+            "AnthropicModel": "chatfold.agent.anthropic_model",
+            "CHAT_TOOLS": "chatfold.agent.chat_tools",
+            "Http": "chatfold.agent.mcp_tools",
+            "Stdio": "chatfold.agent.mcp_tools",
+            "mcp_tools": "chatfold.agent.mcp_tools",
+            "Answer": "chatfold.agent.models",
+            "Asked": "chatfold.agent.models",
+            "Model": "chatfold.agent.models",
+            "ModelFailed": "chatfold.agent.models",
+            "ScriptedModel": "chatfold.agent.models",
+            "OpenAIModel": "chatfold.agent.openai_model",
+            "Result": "chatfold.agent.results",
+            "Agent": "chatfold.agent.runtime",
+            "shell_tool": "chatfold.agent.shell",
+            "Step": "chatfold.agent.steps",
+            "Tool": "chatfold.agent.tools",
+            "tool": "chatfold.agent.tools",
+        },
+    )
 
 __all__ = [
     "CHAT_TOOLS",
-    "HISTORY",
-    "IN_MEMORY",
     "Agent",
     "Answer",
     "AnthropicModel",
     "Asked",
+    "Called",
     "CannotFit",
     "Chat",
-    "Listed",
-    "Material",
+    "Execution",
+    "Http",
     "Model",
     "ModelFailed",
     "Moment",
     "NoSuchContext",
-    "NoSuchPoint",
     "NotRunning",
     "OpenAIModel",
-    "Opened",
     "OtherHistory",
     "Policy",
     "Result",
     "ScriptedModel",
+    "Stdio",
     "Step",
     "Store",
     "SummaryFailed",
     "Tool",
     "assistant",
     "execution",
-    "inject_assistant_once",
-    "inject_system_once",
-    "keep_view",
-    "open_view",
+    "mcp_tools",
     "shell_tool",
     "system",
     "tool",
     "user",
-    "window_entries",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'chatfold.agent' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATE[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})

@@ -4,7 +4,8 @@ import re
 from unicodedata import normalize
 
 from chatfold.eventlog import Log
-from chatfold.projections import Contexts, archived
+from chatfold.projections import Contexts
+from chatfold.projections.archive import archived
 from chatfold.projections.context import Context
 from chatfold.projections.spans import includes, minus, spans
 

@@ -21,20 +21,18 @@ from chatfold.projections import (
     View,
     Window,
     anthropic,
-    archived,
     calls,
     contexts,
-    cut,
-    digests,
     estimate,
     executions,
-    index,
     openai_chat,
     openai_responses,
     outline,
-    previews,
-    window,
 )
+from chatfold.projections.archive import archived, index, previews
+from chatfold.projections.context import window
+from chatfold.projections.cutting import cut
+from chatfold.projections.digest import digests
 from chatfold.projections.prompt import build
 from chatfold.projections.spans import Spans, spans
 from chatfold.projections.tokens import Counter

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
-from chatfold.projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start, window
+from chatfold.projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start
+from chatfold.projections.context import window
 from chatfold.projections.snapshots import dump, load
 from chatfold.projections.spans import Spans, minus
 

@@ -11,7 +11,8 @@ from time import perf_counter
 from benchmarks.eventlog_store import chat_folder
 from benchmarks.measure import Row, at_least, at_most, interleave, limited, progress
 from benchmarks.projections_store import CHAT, SHOWN, Built
-from chatfold.eventlog import Disk, Entry, scan
+from chatfold.eventlog import Entry, scan
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.folder import Folder
 from chatfold.eventlog.line import decode
 from chatfold.eventlog.search import SearchIndex

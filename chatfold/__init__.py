@@ -1,1 +1,202 @@
-"""chatfold keeps the chats of LLM agents: every chat an append-only log, everything else a fold over it."""
+"""chatfold keeps the chats of LLM agents: every chat is an append-only log of events, everything else is a fold over it.
+
+    from chatfold import Agent, OpenAIModel, Store, tool
+
+    async with Store("./chats") as store:                       # or Store.memory()
+        chat = await store.chat("telegram-42")                  # nothing on disk until the first event
+        await chat.user("Why does the lexer drop newlines?")    # durable on return
+        await chat.messages("openai")                           # what the model is sent next
+
+        agent = Agent(store=store, model=OpenAIModel("gpt-5"))
+        result = await agent.run("telegram-42", "and the docs?")
+
+This is the front door: it has the names that an embedder needs. Authors of extensions go one level down: ``chatfold.eventlog``
+(storages), ``chatfold.projections`` (folds and shapes), ``chatfold.agent`` (models and tools), ``chatfold.replay`` (the debugger).
+``python -m chatfold`` is the command.
+"""
+
+import os.path
+from typing import TYPE_CHECKING
+
+if not os.path.isdir(os.path.join(__path__[0], "eventlog")):  # noqa: PTH112, PTH118 (pathlib takes longer to import)
+    raise ImportError(
+        f"{__path__[0]} has no packages: this is a clone without symbolic links. Clone again with"
+        " 'git clone -c core.symlinks=true', or install a wheel."
+    )
+
+from chatfold.late import late
+
+if TYPE_CHECKING:
+    from chatfold.agent import (
+        CHAT_TOOLS,
+        Agent,
+        Answer,
+        AnthropicModel,
+        Asked,
+        Called,
+        CannotFit,
+        Chat,
+        Execution,
+        Http,
+        ModelFailed,
+        Moment,
+        NoSuchContext,
+        OpenAIModel,
+        Policy,
+        Result,
+        ScriptedModel,
+        Stdio,
+        Step,
+        Store,
+        Tool,
+        assistant,
+        execution,
+        mcp_tools,
+        shell_tool,
+        system,
+        tool,
+        user,
+    )
+    from chatfold.eventlog import (
+        ChatDeleted,
+        ChatExists,
+        ChatfoldError,
+        Conflict,
+        CorruptLog,
+        Data,
+        DiskFull,
+        DurabilityUnknown,
+        Entry,
+        File,
+        IdConflict,
+        InvalidEvent,
+        NewerFormat,
+        NoSuchChat,
+        NoSuchPoint,
+        ReadOnly,
+        Reasoning,
+        Text,
+        events,
+    )
+    from chatfold.projections import (
+        View,
+        projection,
+    )
+    from chatfold.replay import (
+        Replay,
+        assert_replays,
+        replaying,
+    )
+else:  # importing a module that is not used would make every command and every program start later
+    __getattr__ = late(
+        __name__,
+        {
+            "Agent": "chatfold.agent",
+            "Answer": "chatfold.agent",
+            "AnthropicModel": "chatfold.agent",
+            "Asked": "chatfold.agent",
+            "CHAT_TOOLS": "chatfold.agent",
+            "Called": "chatfold.agent",
+            "CannotFit": "chatfold.agent",
+            "Chat": "chatfold.agent",
+            "Execution": "chatfold.agent",
+            "Http": "chatfold.agent",
+            "ModelFailed": "chatfold.agent",
+            "Moment": "chatfold.agent",
+            "NoSuchContext": "chatfold.agent",
+            "OpenAIModel": "chatfold.agent",
+            "Policy": "chatfold.agent",
+            "Result": "chatfold.agent",
+            "ScriptedModel": "chatfold.agent",
+            "Stdio": "chatfold.agent",
+            "Step": "chatfold.agent",
+            "Store": "chatfold.agent",
+            "Tool": "chatfold.agent",
+            "assistant": "chatfold.agent",
+            "execution": "chatfold.agent",
+            "mcp_tools": "chatfold.agent",
+            "shell_tool": "chatfold.agent",
+            "system": "chatfold.agent",
+            "tool": "chatfold.agent",
+            "user": "chatfold.agent",
+            "ChatDeleted": "chatfold.eventlog",
+            "ChatExists": "chatfold.eventlog",
+            "ChatfoldError": "chatfold.eventlog",
+            "Conflict": "chatfold.eventlog",
+            "CorruptLog": "chatfold.eventlog",
+            "Data": "chatfold.eventlog",
+            "DiskFull": "chatfold.eventlog",
+            "DurabilityUnknown": "chatfold.eventlog",
+            "Entry": "chatfold.eventlog",
+            "File": "chatfold.eventlog",
+            "IdConflict": "chatfold.eventlog",
+            "InvalidEvent": "chatfold.eventlog",
+            "NewerFormat": "chatfold.eventlog",
+            "NoSuchChat": "chatfold.eventlog",
+            "NoSuchPoint": "chatfold.eventlog",
+            "ReadOnly": "chatfold.eventlog",
+            "Reasoning": "chatfold.eventlog",
+            "Text": "chatfold.eventlog",
+            "events": "chatfold.eventlog",
+            "View": "chatfold.projections",
+            "projection": "chatfold.projections",
+            "Replay": "chatfold.replay",
+            "assert_replays": "chatfold.replay",
+            "replaying": "chatfold.replay",
+        },
+    )
+
+__all__ = [
+    "CHAT_TOOLS",
+    "Agent",
+    "Answer",
+    "AnthropicModel",
+    "Asked",
+    "Called",
+    "CannotFit",
+    "Chat",
+    "ChatDeleted",
+    "ChatExists",
+    "ChatfoldError",
+    "Conflict",
+    "CorruptLog",
+    "Data",
+    "DiskFull",
+    "DurabilityUnknown",
+    "Entry",
+    "Execution",
+    "File",
+    "Http",
+    "IdConflict",
+    "InvalidEvent",
+    "ModelFailed",
+    "Moment",
+    "NewerFormat",
+    "NoSuchChat",
+    "NoSuchContext",
+    "NoSuchPoint",
+    "OpenAIModel",
+    "Policy",
+    "ReadOnly",
+    "Reasoning",
+    "Replay",
+    "Result",
+    "ScriptedModel",
+    "Stdio",
+    "Step",
+    "Store",
+    "Text",
+    "Tool",
+    "View",
+    "assert_replays",
+    "assistant",
+    "events",
+    "execution",
+    "mcp_tools",
+    "projection",
+    "replaying",
+    "shell_tool",
+    "system",
+    "tool",
+    "user",
+]

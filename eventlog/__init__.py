@@ -16,33 +16,58 @@ Where to look: ``events`` the vocabulary, ``line`` the grammar, ``storage`` what
 entry gets its seq, ``lanes``, ``writer`` and ``end`` how it gets to disk, ``folder`` how it is read, ``recovery`` torn or damaged.
 """
 
-from chatfold.eventlog.check import Problem as Problem
-from chatfold.eventlog.check import Report as Report
-from chatfold.eventlog.check import check as check
-from chatfold.eventlog.check import repair as repair
-from chatfold.eventlog.check import salvage as salvage
-from chatfold.eventlog.disk import Disk as Disk
-from chatfold.eventlog.errors import ChatDeleted as ChatDeleted
-from chatfold.eventlog.errors import ChatExists as ChatExists
-from chatfold.eventlog.errors import ChatfoldError as ChatfoldError
-from chatfold.eventlog.errors import Closed as Closed
-from chatfold.eventlog.errors import Conflict as Conflict
-from chatfold.eventlog.errors import CorruptLog as CorruptLog
-from chatfold.eventlog.errors import DiskFull as DiskFull
-from chatfold.eventlog.errors import DurabilityUnknown as DurabilityUnknown
-from chatfold.eventlog.errors import ForkedProcess as ForkedProcess
-from chatfold.eventlog.errors import IdConflict as IdConflict
-from chatfold.eventlog.errors import InvalidEvent as InvalidEvent
-from chatfold.eventlog.errors import InvalidKey as InvalidKey
-from chatfold.eventlog.errors import NewerFormat as NewerFormat
-from chatfold.eventlog.errors import NoSuchChat as NoSuchChat
-from chatfold.eventlog.errors import NoSuchPoint as NoSuchPoint
-from chatfold.eventlog.errors import ReadOnly as ReadOnly
-from chatfold.eventlog.events import *  # noqa: F403 (the vocabulary; its __all__ is pinned by a test)
-from chatfold.eventlog.files import FileStorage as FileStorage
-from chatfold.eventlog.log import Log as Log
-from chatfold.eventlog.memory import MemoryStorage as MemoryStorage
-from chatfold.eventlog.scan import scan as scan
-from chatfold.eventlog.search import Hit as Hit
-from chatfold.eventlog.storage import Durability as Durability
-from chatfold.eventlog.storage import Storage as Storage
+from chatfold.eventlog import events
+from chatfold.eventlog.check import check, repair, salvage
+from chatfold.eventlog.errors import (
+    ChatDeleted,
+    ChatExists,
+    ChatfoldError,
+    Closed,
+    Conflict,
+    CorruptLog,
+    DiskFull,
+    DurabilityUnknown,
+    IdConflict,
+    InvalidEvent,
+    InvalidKey,
+    NewerFormat,
+    NoSuchChat,
+    NoSuchPoint,
+    ReadOnly,
+)
+from chatfold.eventlog.events import *  # noqa: F403 (the vocabulary)
+from chatfold.eventlog.files import FileStorage
+from chatfold.eventlog.log import Log
+from chatfold.eventlog.memory import MemoryStorage
+from chatfold.eventlog.scan import scan
+from chatfold.eventlog.search import Hit
+from chatfold.eventlog.storage import Durability, Storage
+
+__all__ = [
+    "ChatDeleted",
+    "ChatExists",
+    "ChatfoldError",
+    "Closed",
+    "Conflict",
+    "CorruptLog",
+    "DiskFull",
+    "Durability",
+    "DurabilityUnknown",
+    "FileStorage",
+    "Hit",
+    "IdConflict",
+    "InvalidEvent",
+    "InvalidKey",
+    "Log",
+    "MemoryStorage",
+    "NewerFormat",
+    "NoSuchChat",
+    "NoSuchPoint",
+    "ReadOnly",
+    "Storage",
+    "check",
+    "repair",
+    "salvage",
+    "scan",
+]
+__all__ += events.__all__

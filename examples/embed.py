@@ -9,7 +9,7 @@ import re
 import sys
 from typing import Any
 
-from chatfold.agent import Chat, Store
+from chatfold import Chat, Store
 from chatfold.projections import from_openai_messages
 
 TOOLS = {"multiply": lambda a, b: a * b}

@@ -17,19 +17,20 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from chatfold.agent import (
+from chatfold import (
     CHAT_TOOLS,
     Agent,
     Answer,
     AnthropicModel,
     Asked,
-    Model,
     OpenAIModel,
     ScriptedModel,
     Store,
+    Text,
     tool,
 )
-from chatfold.eventlog import Part, Text
+from chatfold.agent import Model
+from chatfold.eventlog import Part
 
 ORDERS = {7: "on its way, arrives on Friday", 8: "delivered on Monday"}
 INSTRUCTIONS = """You are the support desk of a small shop. Be brief. What the user shall read goes through chat_send, once;

@@ -25,74 +25,83 @@ Where to look: ``folding`` projections and views, ``context`` which part of the 
 sent, ``to_*`` in whose shape; ``archive``, ``lifetime``, ``digest`` what else is read from the log with their help.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from chatfold.projections.archive import IndexRow as IndexRow
-from chatfold.projections.archive import archived as archived
-from chatfold.projections.archive import index as index
-from chatfold.projections.archive import previews as previews
-from chatfold.projections.context import MAIN as MAIN
-from chatfold.projections.context import Contexts as Contexts
-from chatfold.projections.context import Window as Window
-from chatfold.projections.context import contexts as contexts
-from chatfold.projections.context import window as window
-from chatfold.projections.cost import Usage as Usage
-from chatfold.projections.cost import usage as usage
-from chatfold.projections.cutting import Cut as Cut
-from chatfold.projections.cutting import cut as cut
-from chatfold.projections.digest import Execution as Execution
-from chatfold.projections.digest import digests as digests
-from chatfold.projections.folding import OutOfOrder as OutOfOrder
-from chatfold.projections.folding import Projection as Projection
-from chatfold.projections.folding import View as View
-from chatfold.projections.folding import fold as fold
-from chatfold.projections.folding import projection as projection
-from chatfold.projections.folding import start as start
-from chatfold.projections.lifetime import Lifetime as Lifetime
-from chatfold.projections.lifetime import lifetimes as lifetimes
-from chatfold.projections.listing import Outline as Outline
-from chatfold.projections.listing import lineage as lineage
-from chatfold.projections.listing import outline as outline
-from chatfold.projections.prompt import Message as Message
-from chatfold.projections.prompt import first_difference as first_difference
-from chatfold.projections.prompt import messages as messages
-from chatfold.projections.to_anthropic import anthropic as anthropic
-from chatfold.projections.to_openai import openai_chat as openai_chat
-from chatfold.projections.to_openai import openai_responses as openai_responses
-from chatfold.projections.tokens import Tokens as Tokens
-from chatfold.projections.tokens import estimate as estimate
-from chatfold.projections.work import calls as calls
-from chatfold.projections.work import executions as executions
-from chatfold.projections.work import sends as sends
-from chatfold.projections.work import skills as skills
-from chatfold.projections.work import turn as turn
+from chatfold.late import late
+from chatfold.projections.archive import IndexRow
+from chatfold.projections.context import Contexts, Window, contexts
+from chatfold.projections.cost import Usage, usage
+from chatfold.projections.cutting import Cut
+from chatfold.projections.digest import Execution
+from chatfold.projections.folding import OutOfOrder, Projection, View, fold, projection, start
+from chatfold.projections.lifetime import Lifetime, lifetimes
+from chatfold.projections.listing import Outline, lineage, outline
+from chatfold.projections.prompt import Message, messages
+from chatfold.projections.to_anthropic import anthropic
+from chatfold.projections.to_openai import openai_chat, openai_responses
+from chatfold.projections.tokens import Tokens, estimate
+from chatfold.projections.work import calls, executions, sends, skills, turn
 
 if TYPE_CHECKING:
-    from chatfold.projections.from_anthropic import from_anthropic_messages as from_anthropic_messages
-    from chatfold.projections.from_openai import from_openai_messages as from_openai_messages
-    from chatfold.projections.from_ui import from_ui_messages as from_ui_messages
-    from chatfold.projections.to_markdown import markdown as markdown
-    from chatfold.projections.to_seeds import transcript as transcript
-    from chatfold.projections.to_ui import ui_messages as ui_messages
+    from chatfold.projections.from_anthropic import from_anthropic_messages
+    from chatfold.projections.from_openai import from_openai_messages
+    from chatfold.projections.from_ui import from_ui_messages
+    from chatfold.projections.to_markdown import markdown
+    from chatfold.projections.to_seeds import transcript
+    from chatfold.projections.to_ui import ui_messages
+else:  # few programs need them
+    __getattr__ = late(
+        __name__,
+        {
+            "from_anthropic_messages": "chatfold.projections.from_anthropic",
+            "from_openai_messages": "chatfold.projections.from_openai",
+            "from_ui_messages": "chatfold.projections.from_ui",
+            "markdown": "chatfold.projections.to_markdown",
+            "transcript": "chatfold.projections.to_seeds",
+            "ui_messages": "chatfold.projections.to_ui",
+        },
+    )
 
-# Few need them, and all wait for imports: these are imported when they are first used.
-_LATE = {
-    "from_anthropic_messages": "chatfold.projections.from_anthropic",
-    "from_openai_messages": "chatfold.projections.from_openai",
-    "from_ui_messages": "chatfold.projections.from_ui",
-    "markdown": "chatfold.projections.to_markdown",
-    "transcript": "chatfold.projections.to_seeds",
-    "ui_messages": "chatfold.projections.to_ui",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'chatfold.projections' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATE[name]), name)
-    return value
-
+__all__ = [
+    "STANDARD",
+    "Contexts",
+    "Cut",
+    "Execution",
+    "IndexRow",
+    "Lifetime",
+    "Message",
+    "OutOfOrder",
+    "Outline",
+    "Projection",
+    "Tokens",
+    "Usage",
+    "View",
+    "Window",
+    "anthropic",
+    "calls",
+    "contexts",
+    "estimate",
+    "executions",
+    "fold",
+    "from_anthropic_messages",
+    "from_openai_messages",
+    "from_ui_messages",
+    "lifetimes",
+    "lineage",
+    "markdown",
+    "messages",
+    "openai_chat",
+    "openai_responses",
+    "outline",
+    "projection",
+    "sends",
+    "skills",
+    "start",
+    "transcript",
+    "turn",
+    "ui_messages",
+    "usage",
+]
 
 STANDARD: tuple[Projection[Any], ...] = (
     contexts,

@@ -15,29 +15,37 @@ for others. ``judging``: a recording folded or run again, and the first thing th
 stepper. ``commands``: the verbs, which print what these say; ``output`` and ``terminal`` how. ``redacting``: exports for others.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from chatfold.late import late
 
 if TYPE_CHECKING:
     from chatfold.replay.inspect.cursor import Replay, replaying
+    from chatfold.replay.judging.divergence import Divergence, Verdict
     from chatfold.replay.judging.rehearsal import rehearse
     from chatfold.replay.judging.rerunning import rerun
     from chatfold.replay.judging.verdict import verdict
     from chatfold.replay.testing import assert_chat_replays, assert_replays
-
-# The command is to start at once: these are imported when they are first used.
-_LATE = {
-    "Replay": "chatfold.replay.inspect.cursor",
-    "assert_chat_replays": "chatfold.replay.testing",
-    "assert_replays": "chatfold.replay.testing",
-    "rehearse": "chatfold.replay.judging.rehearsal",
-    "replaying": "chatfold.replay.inspect.cursor",
-    "rerun": "chatfold.replay.judging.rerunning",
-    "verdict": "chatfold.replay.judging.verdict",
-}
+else:  # the command starts at once
+    __getattr__ = late(
+        __name__,
+        {
+            "Replay": "chatfold.replay.inspect.cursor",
+            "replaying": "chatfold.replay.inspect.cursor",
+            "rehearse": "chatfold.replay.judging.rehearsal",
+            "rerun": "chatfold.replay.judging.rerunning",
+            "verdict": "chatfold.replay.judging.verdict",
+            "Divergence": "chatfold.replay.judging.divergence",
+            "Verdict": "chatfold.replay.judging.divergence",
+            "assert_chat_replays": "chatfold.replay.testing",
+            "assert_replays": "chatfold.replay.testing",
+        },
+    )
 
 __all__ = [
+    "Divergence",
     "Replay",
+    "Verdict",
     "assert_chat_replays",
     "assert_replays",
     "rehearse",
@@ -45,10 +53,3 @@ __all__ = [
     "rerun",
     "verdict",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'chatfold.replay' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATE[name]), name)
-    return value

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import TickingClock
 
-from chatfold.agent import Chat, Material, Moment, Store, assistant, user
+from chatfold.agent import Chat, Moment, Store, assistant, user
+from chatfold.agent.summary import Material
 from chatfold.eventlog import Event, FileStorage, MemoryStorage, Text, ToolCalled, ToolReturned
 
 

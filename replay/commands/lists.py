@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from chatfold.agent import Listed
+from chatfold.agent.listing import Listed
 from chatfold.agent.store import Store
 from chatfold.eventlog import ChatfoldError
 from chatfold.projections.listing import Fork

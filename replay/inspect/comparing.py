@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from chatfold.agent import Moment
 from chatfold.eventlog import Compacted, CompactionReverted, Entry, Json, Rewound
-from chatfold.projections import IndexRow, Message, Tokens, contexts, first_difference
+from chatfold.projections import IndexRow, Message, Tokens, contexts
+from chatfold.projections.prompt import first_difference
 from chatfold.projections.tokens import Counter, estimate
 from chatfold.replay.inspect.items import Item, item_of, items_of, kind_name, numbered
 from chatfold.replay.inspect.matching import keyed, out_of_order, sent, shared

@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from chatfold.agent import Chat, Moment, Store, open_view
-from chatfold.agent.opening import Opened
+from chatfold.agent import Chat, Moment, Store
+from chatfold.agent.opening import Opened, open_view
 from chatfold.eventlog import Entry, Redacted
 from chatfold.projections import Projection, View
 from chatfold.replay.inspect.address import Point, point

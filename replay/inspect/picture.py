@@ -22,18 +22,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections import (
-    Contexts,
-    Window,
-    contexts,
-    estimate,
-    executions,
-    lineage,
-    outline,
-    usage,
-    window,
-)
-from chatfold.projections.context import changes
+from chatfold.projections import Contexts, Window, contexts, estimate, executions, lineage, outline, usage
+from chatfold.projections.context import changes, window
 from chatfold.projections.cost import Usage
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, Counter, of_event

@@ -23,8 +23,8 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.grepping import strings
 from chatfold.eventlog.search_terms import normal, terms, text_of
-from chatfold.projections import Contexts, contexts, window
-from chatfold.projections.context import Context
+from chatfold.projections import Contexts, contexts
+from chatfold.projections.context import Context, window
 from chatfold.projections.lifetime import Stay, stays, summary_stays
 from chatfold.projections.spans import Spans, includes
 from chatfold.projections.text import one_line

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from chatfold.agent import Moment, NoSuchPoint
+from chatfold.agent import Moment
 from chatfold.agent.anthropic_model import AnthropicModel, anthropic_payload
 from chatfold.agent.models import HIDDEN, Offered, Request, ScriptedModel, fingerprint, scripted_payload
 from chatfold.agent.openai_model import OpenAIModel, openai_payload
 from chatfold.agent.opening import open_view
 from chatfold.agent.running import event_mark
-from chatfold.eventlog import Entry, Event, Json, ModelCalled, Noted
+from chatfold.eventlog import Entry, Event, Json, ModelCalled, NoSuchPoint, Noted
 from chatfold.eventlog.search_terms import OURS
 from chatfold.projections import Message, usage
 from chatfold.replay.inspect.points import request, request_number

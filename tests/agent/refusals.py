@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from faults.operations import LARGE
 from faults.verbs import TOO_LONG, Scene
 
-from chatfold.agent import CannotFit, NoSuchContext, NoSuchPoint, OtherHistory, Policy, SummaryFailed
+from chatfold.agent import CannotFit, NoSuchContext, OtherHistory, Policy, SummaryFailed
 from chatfold.agent.says import assistant, user
 from chatfold.agent.summary import Material
 from chatfold.eventlog import (
@@ -22,6 +22,7 @@ from chatfold.eventlog import (
     InvalidKey,
     NewerFormat,
     NoSuchChat,
+    NoSuchPoint,
     Noted,
 )
 

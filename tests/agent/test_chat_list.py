@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from strategies import batches
 
-from chatfold.agent import Listed, Store
+from chatfold.agent import Store
+from chatfold.agent.listing import Listed
 from chatfold.eventlog import (
     ChatDeleted,
     ChatExists,
     ChatfoldError,
     ChatStarted,
-    Disk,
     Event,
     FileStorage,
     Head,
@@ -37,6 +37,7 @@ from chatfold.eventlog import (
     NoSuchPoint,
     repair,
 )
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.line import seal_up
 from chatfold.eventlog.segment import segment_name
 from chatfold.projections import Outline, Projection, fold, lineage, outline, start, turn

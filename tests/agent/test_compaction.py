@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 from chats import a_chat, a_store, block, files, finished, roles, started, texts, told, turns  # noqa: F401
 
-from chatfold.agent import (
-    HISTORY,
-    IN_MEMORY,
-    CannotFit,
-    Chat,
-    Material,
-    Policy,
-    SummaryFailed,
-    assistant,
-    user,
-)
+from chatfold.agent import CannotFit, Chat, Policy, SummaryFailed, assistant, user
+from chatfold.agent.compaction import HISTORY, IN_MEMORY
+from chatfold.agent.summary import Material
 from chatfold.eventlog import (
     Compacted,
     Data,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from chats import a_chat, a_store, block, files, finished, started, texts, told, turns  # noqa: F401
 
-from chatfold.agent import Chat, Material, Policy, Store, assistant, user
+from chatfold.agent import Chat, Policy, Store, assistant, user
+from chatfold.agent.summary import Material
 from chatfold.eventlog import Compacted, Text, ToolReturned
 
 KEEP_2 = Policy(keep=2)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from histories import assistant, compacted, user
 
-from chatfold.agent import Chat, Moment, NoSuchContext, Store, open_view
-from chatfold.agent.opening import KEEP
+from chatfold.agent import Chat, Moment, NoSuchContext, Store
+from chatfold.agent.opening import KEEP, open_view
 from chatfold.eventlog import ContextOpened, Event, Head, Log, MemoryStorage, RunFinished, RunStarted
 
 

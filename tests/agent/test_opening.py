@@ -15,20 +15,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from strategies import batches
 
-from chatfold.agent import NoSuchPoint, Opened, Store, keep_view, open_view, window_entries
-from chatfold.agent.opening import KEEP, MOST
-from chatfold.eventlog import Compacted, Entry, Event, FileStorage, Head, Log, MemoryStorage, ToolCalled
-from chatfold.projections import (
-    STANDARD,
-    Projection,
-    View,
-    contexts,
-    fold,
-    messages,
-    projection,
-    start,
-    window,
+from chatfold.agent import Store
+from chatfold.agent.opening import KEEP, MOST, Opened, keep_view, open_view, window_entries
+from chatfold.eventlog import (
+    Compacted,
+    Entry,
+    Event,
+    FileStorage,
+    Head,
+    Log,
+    MemoryStorage,
+    NoSuchPoint,
+    ToolCalled,
 )
+from chatfold.projections import STANDARD, Projection, View, contexts, fold, messages, projection, start
+from chatfold.projections.context import window
 from chatfold.projections.snapshots import dump
 
 

@@ -15,7 +15,7 @@ from chatfold.agent.execution import inject_assistant_once
 from chatfold.agent.models import Answer, Line
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Text
-from chatfold.projections import first_difference
+from chatfold.projections.prompt import first_difference
 
 KEY = "telegram-chat-42"
 

@@ -8,8 +8,8 @@ from histories import entries
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chatfold.agent import Chat, Material, Policy, assistant, user
-from chatfold.agent.summary import by_looking
+from chatfold.agent import Chat, Policy, assistant, user
+from chatfold.agent.summary import Material, by_looking
 from chatfold.eventlog import Data, Entry, Event, File, MessageAdded, Text, ToolCalled, ToolReturned
 from chatfold.projections import STANDARD, Message, estimate, fold, messages, start
 from chatfold.projections.prompt import SUMMARY

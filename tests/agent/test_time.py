@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 from chats import a_chat, a_store, block, roles, texts, turns  # noqa: F401
 
-from chatfold.agent import Chat, Moment, NoSuchPoint, Policy, Store, assistant, user
-from chatfold.eventlog import ChatExists, Entry, RunFinished, RunStarted, Text, ToolCalled, ToolReturned
+from chatfold.agent import Chat, Moment, Policy, Store, assistant, user
+from chatfold.eventlog import (
+    ChatExists,
+    Entry,
+    NoSuchPoint,
+    RunFinished,
+    RunStarted,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
 from chatfold.projections import contexts, lineage
 from chatfold.projections.prompt import INTERRUPTED
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import Disk, FileStorage, Head, Log, Noted
+from chatfold.eventlog import FileStorage, Head, Log, Noted
+from chatfold.eventlog.disk import Disk
 
 
 class SlowDisk(Disk):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import Disk, FileStorage, Log, Noted
+from chatfold.eventlog import FileStorage, Log, Noted
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.witness import read_witness
 
 

@@ -34,7 +34,6 @@ from chatfold.eventlog import (
     ChatDeleted,
     ChatExists,
     ChatfoldError,
-    Disk,
     Entry,
     InvalidKey,
     NoSuchChat,
@@ -43,6 +42,7 @@ from chatfold.eventlog import (
     check,
     scan,
 )
+from chatfold.eventlog.disk import Disk
 
 
 @pytest.fixture

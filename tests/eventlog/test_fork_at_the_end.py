@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from faults.faulty_disk import ReadDisk
 
-from chatfold.eventlog import Disk, FileStorage, Log, Noted, check, scan
+from chatfold.eventlog import FileStorage, Log, Noted, check, scan
+from chatfold.eventlog.disk import Disk
 
 SEGMENT_BYTES = 1 << 18
 SHORT = SEGMENT_BYTES // 32

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_storage_agreement import abandon
 
-from chatfold.eventlog import CorruptLog, Disk, Entry, FileStorage, Log, Noted, scan
+from chatfold.eventlog import CorruptLog, Entry, FileStorage, Log, Noted, scan
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.folder import Folder
 from chatfold.eventlog.line import build, decode, draft, seal_up, seq_of, verifies
 from chatfold.eventlog.lookups import Lookups, fingerprints_of

@@ -13,7 +13,6 @@ from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
     Conflict,
-    Disk,
     Entry,
     FileStorage,
     Forked,
@@ -29,6 +28,7 @@ from chatfold.eventlog import (
     ToolCalled,
     Unknown,
 )
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.folder import Folder
 from chatfold.eventlog.line import decode
 

@@ -4,7 +4,8 @@ import asyncio
 import threading
 from pathlib import Path
 
-from chatfold.eventlog import Disk, FileStorage, Log, Noted
+from chatfold.eventlog import FileStorage, Log, Noted
+from chatfold.eventlog.disk import Disk
 
 
 class HeldDisk(Disk):

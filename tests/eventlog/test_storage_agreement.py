@@ -18,7 +18,6 @@ from strategies import LARGE_TEXT, batches, events, names, same, same_entries
 from chatfold.eventlog import (
     ChatfoldError,
     Conflict,
-    Disk,
     Durability,
     Entry,
     Event,
@@ -32,6 +31,7 @@ from chatfold.eventlog import (
     Storage,
     Text,
 )
+from chatfold.eventlog.disk import Disk
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 keys = st.sampled_from(KEYS)

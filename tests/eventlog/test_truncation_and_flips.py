@@ -17,7 +17,6 @@ from strategies import LARGE_TEXT, same
 
 from chatfold.eventlog import (
     CorruptLog,
-    Disk,
     Entry,
     FileStorage,
     Log,
@@ -31,6 +30,7 @@ from chatfold.eventlog import (
     check,
     scan,
 )
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.folder import Folder
 from chatfold.eventlog.line import decode, decode_loosely, references, seq_of
 

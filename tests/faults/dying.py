@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from chatfold.eventlog import Disk
+from chatfold.eventlog.disk import Disk
 from faults.children import ready, tell
 from faults.faulty_disk import DyingDisk
 from faults.operations import OPERATIONS, Prepare, Tell, opened

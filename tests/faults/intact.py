@@ -14,7 +14,8 @@ from typing import Any
 
 from conftest import TickingClock
 
-from chatfold.agent import Policy, Store, assistant, keep_view, user
+from chatfold.agent import Policy, Store, assistant, user
+from chatfold.agent.opening import keep_view
 from chatfold.eventlog import Entry, FileStorage, Head, Noted, Text, ToolCalled, ToolReturned, scan
 from chatfold.eventlog.line import marks
 from faults.talk import batches

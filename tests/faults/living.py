@@ -14,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
-from chatfold.agent import Chat, Policy, Store, assistant, keep_view, user
+from chatfold.agent import Chat, Policy, Store, assistant, user
+from chatfold.agent.opening import keep_view
 from chatfold.eventlog import Durability, Event, FileStorage, MessageAdded, Noted
 from chatfold.projections import fold, start
 

@@ -19,7 +19,6 @@ from chatfold.eventlog import (
     Compacted,
     ContextOpened,
     ContextSwitched,
-    Disk,
     Entry,
     FileStorage,
     Forked,
@@ -31,6 +30,7 @@ from chatfold.eventlog import (
     check,
     repair,
 )
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.layout import NOTE
 from chatfold.projections import contexts
 from faults.talk import entries_of, is_clean, short

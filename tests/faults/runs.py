@@ -35,7 +35,6 @@ from chatfold.agent.execution import call_id, inject_assistant_once
 from chatfold.agent.models import Piece, Request
 from chatfold.agent.says import Called
 from chatfold.eventlog import (
-    Disk,
     FileStorage,
     Json,
     MemoryStorage,
@@ -45,6 +44,7 @@ from chatfold.eventlog import (
     Storage,
     Text,
 )
+from chatfold.eventlog.disk import Disk
 from chatfold.projections.text import text_of
 from faults.children import ready, tell
 from faults.faulty_disk import DyingDisk

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from chatfold.eventlog import Disk
+from chatfold.eventlog.disk import Disk
 from faults.faulty_disk import KINDS
 from faults.simulated_files import Arrivals, SimulatedFile
 from faults.simulated_tree import Node, SimulatedFolder, Tree

@@ -12,8 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from chatfold.eventlog import ChatfoldError, Disk, FileStorage, Log
-from chatfold.eventlog.disk import read_file
+from chatfold.eventlog import ChatfoldError, FileStorage, Log
+from chatfold.eventlog.disk import Disk, read_file
 from faults.campaign import Figures, owe, share
 from faults.faulty_disk import CHANGING, READING, WRITING
 from faults.operations import OPERATIONS, judge, opened

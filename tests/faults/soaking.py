@@ -18,7 +18,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from chatfold.agent import Store, keep_view
+from chatfold.agent import Store
+from chatfold.agent.opening import keep_view
 from chatfold.eventlog import ChatDeleted, Entry, FileStorage, Log, NoSuchChat, Noted
 from faults.children import ready, tell
 from faults.living import Tell

@@ -23,7 +23,6 @@ from chatfold.eventlog import (
     CorruptLog,
     Entry,
     FileStorage,
-    ForkedProcess,
     InvalidKey,
     Log,
     NewerFormat,
@@ -35,6 +34,7 @@ from chatfold.eventlog import (
     repair,
     scan,
 )
+from chatfold.eventlog.errors import ForkedProcess
 from chatfold.eventlog.line import seal_up
 from faults import broken
 from faults.broken import ENTRIES, make_healthy, segments

@@ -14,7 +14,6 @@ import pytest
 from chatfold.agent import Agent, Answer, Asked, Result, ScriptedModel, Store, tool
 from chatfold.agent.models import Line
 from chatfold.eventlog import (
-    Disk,
     Entry,
     MessageAdded,
     RunFinished,
@@ -23,6 +22,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.eventlog.disk import Disk
 from chatfold.projections import executions, sends
 from chatfold.projections.text import text_of
 from faults.judging_runs import CALLS, entries_of, prompt_is_valid, requests_are_proved

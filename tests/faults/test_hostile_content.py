@@ -18,7 +18,6 @@ from strategies import same
 from chatfold.eventlog import (
     ChatfoldError,
     CorruptLog,
-    Disk,
     FileStorage,
     InvalidEvent,
     Log,
@@ -29,6 +28,7 @@ from chatfold.eventlog import (
     salvage,
     scan,
 )
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.line import MAX_LINE, references
 from chatfold.eventlog.recovery import valid_lines
 from faults.broken import ENTRIES, lines_of, make_healthy, segments

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import Disk, DurabilityUnknown, FileStorage, Log, Noted
+from chatfold.eventlog import DurabilityUnknown, FileStorage, Log, Noted
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.lanes import OPEN_CHATS
 from faults.children import next_told, started, told
 from faults.faulty_disk import FailingDisk

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import Disk, FileStorage, Log, Noted, scan
+from chatfold.eventlog import FileStorage, Log, Noted, scan
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.layout import sweep
 from faults.children import go, started, told
 from faults.talk import entries_of, ids_of, is_clean, short

@@ -19,7 +19,6 @@ from chatfold.agent import Store
 from chatfold.agent import opening as opening_of_agents
 from chatfold.eventlog import (
     ChatDeleted,
-    Disk,
     FileStorage,
     Log,
     MemoryStorage,
@@ -29,6 +28,7 @@ from chatfold.eventlog import (
     check,
     scan,
 )
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.folder import Folder
 from chatfold.eventlog.redaction import redact_chats
 from faults.broken import ENTRIES, make_healthy, segments

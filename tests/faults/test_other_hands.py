@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import CorruptLog, Disk, DurabilityUnknown, FileStorage, Log, check, repair
+from chatfold.eventlog import CorruptLog, DurabilityUnknown, FileStorage, Log, check, repair
+from chatfold.eventlog.disk import Disk
 from faults.broken import segments
 from faults.children import ENVIRONMENT
 from faults.talk import ids_of, is_clean, short

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import ChatfoldError, Disk, FileStorage, Log, Noted, check, repair, salvage, scan
+from chatfold.eventlog import ChatfoldError, FileStorage, Log, Noted, check, repair, salvage, scan
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.events import Head
 from faults.broken import segments
 from faults.talk import entries_of, ids_of, is_clean, short

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import CorruptLog, Disk, FileStorage, Log, Noted, check, scan
+from chatfold.eventlog import CorruptLog, FileStorage, Log, Noted, check, scan
+from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.layout import sweep
 from faults.broken import ENTRIES, make_healthy, rewrite, segments
 from faults.talk import entries_of, is_clean, short

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import aiofiles.threadpool
 
-from chatfold.agent import Chat, Policy, Store, assistant, keep_view, user
+from chatfold.agent import Chat, Policy, Store, assistant, user
+from chatfold.agent.opening import keep_view
 from chatfold.eventlog import (
     CheckpointSet,
     ContextOpened,
-    Disk,
     Durability,
     Event,
     FileStorage,
@@ -29,6 +29,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.eventlog.disk import Disk
 from faults.children import ready, tell
 from faults.dying import kill_everywhere
 from faults.faulty_disk import DyingDisk

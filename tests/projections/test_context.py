@@ -29,8 +29,9 @@ from chatfold.eventlog import (
     ToolCalled,
     Unknown,
 )
-from chatfold.projections import MAIN, Contexts, archived, contexts, fold, index, previews, start, window
-from chatfold.projections.context import Context, changes
+from chatfold.projections import Contexts, contexts, fold, start
+from chatfold.projections.archive import archived, index, previews
+from chatfold.projections.context import MAIN, Context, changes, window
 from chatfold.projections.spans import Spans, includes
 
 # --- what is shown of a state, and of the model, in the same words -------------------------------------------

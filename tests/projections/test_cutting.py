@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from test_validity import check, histories, prompted
 
 from chatfold.eventlog import Entry, File, Text
-from chatfold.projections import Cut, Message, Tokens, cut, estimate
-from chatfold.projections.cutting import tokens_of
+from chatfold.projections import Cut, Message, Tokens, estimate
+from chatfold.projections.cutting import cut, tokens_of
 from chatfold.projections.prompt import Call, Result
 
 limits = st.none() | st.integers(0, 60)

@@ -17,7 +17,8 @@ from chatfold.eventlog import (
     Rewound,
     Text,
 )
-from chatfold.projections import Contexts, Lifetime, contexts, fold, lifetimes, start, window
+from chatfold.projections import Contexts, Lifetime, contexts, fold, lifetimes, start
+from chatfold.projections.context import window
 from chatfold.projections.lifetime import stays
 from chatfold.projections.tokens import of_event
 

@@ -31,8 +31,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections import Message, anthropic, first_difference, openai_chat, openai_responses
-from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections import Message, anthropic, openai_chat, openai_responses
+from chatfold.projections.prompt import INTERRUPTED, first_difference
 from chatfold.projections.text import text_of
 
 REQUEST = ModelCalled("m", "")

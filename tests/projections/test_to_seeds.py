@@ -41,7 +41,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections import Contexts, Window, archived, contexts, fold, index, previews, start
+from chatfold.projections import Contexts, Window, contexts, fold, start
+from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.prompt import build
 from chatfold.projections.spans import includes
 from chatfold.projections.to_seeds import active_lines, archive_file, context_entries, index_file, transcript

@@ -61,15 +61,15 @@ from chatfold.projections import (
     View,
     anthropic,
     contexts,
-    cut,
-    first_difference,
     fold,
     messages,
     openai_chat,
     openai_responses,
     start,
-    window,
 )
+from chatfold.projections.context import window
+from chatfold.projections.cutting import cut
+from chatfold.projections.prompt import first_difference
 from chatfold.projections.spans import includes
 
 SAID, AUDIT = "<said>", "<audit>"

@@ -30,8 +30,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections import Projection, Window, calls, digests, executions, fold, skills, start
-from chatfold.projections.digest import Execution, ToolUse
+from chatfold.projections import Projection, Window, calls, executions, fold, skills, start
+from chatfold.projections.digest import Execution, ToolUse, digests
 from chatfold.projections.prompt import build
 from chatfold.projections.work import Executions, OpenCall, Skill
 

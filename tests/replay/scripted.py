@@ -28,7 +28,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections import MAIN
+from chatfold.projections.context import MAIN
 
 CHAT, FORK, WIDE = "lexer-bug", "lexer-bug-what-if", "日本語"
 HOSTILE = "\x1b[2J\x1b]0;mine\x07\x9b31m\u202eevil\u2066 \ud800 [bold]x[/bold] \r\b\x00\x7f\u2028 end"

@@ -10,7 +10,8 @@ from told import long_talk, memory, told
 
 from chatfold.agent import Moment, assistant, user
 from chatfold.eventlog import Event, Noted, ToolCalled, ToolReturned
-from chatfold.projections import MAIN, first_difference
+from chatfold.projections.context import MAIN
+from chatfold.projections.prompt import first_difference
 from chatfold.replay.inspect.comparing import (
     Comparison,
     compare,

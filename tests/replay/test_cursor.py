@@ -19,8 +19,17 @@ from long_chats import long_history, recorded
 from scripted import CHAT, scripted
 from told import long_talk, memory, told
 
-from chatfold.agent import Chat, Moment, NoSuchPoint, Store, user
-from chatfold.eventlog import ChatDeleted, CorruptLog, Entry, Event, FileStorage, NoSuchChat, Redacted
+from chatfold.agent import Chat, Moment, Store, user
+from chatfold.eventlog import (
+    ChatDeleted,
+    CorruptLog,
+    Entry,
+    Event,
+    FileStorage,
+    NoSuchChat,
+    NoSuchPoint,
+    Redacted,
+)
 from chatfold.projections import STANDARD, View, contexts, fold, projection, start, usage
 from chatfold.replay.inspect.cursor import Replay, replaying
 from chatfold.replay.inspect.places import AmbiguousChat, NoStore

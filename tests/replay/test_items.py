@@ -21,7 +21,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections import MAIN, contexts
+from chatfold.projections import contexts
+from chatfold.projections.context import MAIN
 from chatfold.projections.cutting import tokens_of
 from chatfold.replay.inspect.items import context_of
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from told import memory, told
 
-from chatfold.agent import Chat, NoSuchPoint
+from chatfold.agent import Chat
 from chatfold.eventlog import (
     CheckpointSet,
     Compacted,
@@ -20,6 +20,7 @@ from chatfold.eventlog import (
     MessageAdded,
     ModelCalled,
     ModelReturned,
+    NoSuchPoint,
 )
 from chatfold.projections import contexts
 from chatfold.replay.inspect.address import HEAD, Address, Point, point

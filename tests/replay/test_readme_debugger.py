@@ -6,7 +6,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from chatfold.agent import Material, Policy, Store, assistant
+from chatfold.agent import Policy, Store, assistant
+from chatfold.agent.summary import Material
 from chatfold.replay.cli import cli
 
 README = (Path(__file__).parents[2] / "README.md").read_text()

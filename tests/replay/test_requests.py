@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from recorded_bot import OwnCode, edited, first, step, talked
 
-from chatfold.agent import Agent, AnthropicModel, NoSuchPoint, OpenAIModel, ScriptedModel, Store, tool
+from chatfold.agent import Agent, AnthropicModel, OpenAIModel, ScriptedModel, Store, tool
 from chatfold.agent.models import Answer
-from chatfold.eventlog import ModelCalled, Text, ToolReturned
+from chatfold.eventlog import ModelCalled, NoSuchPoint, Text, ToolReturned
 from chatfold.replay.judging.requests import sent
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from recorded_bot import build, step, talked
 
-from chatfold.agent import Agent, Chat, ModelFailed, NoSuchPoint, ScriptedModel, Store, tool
-from chatfold.eventlog import Forked, MessageAdded, SendRequested, ToolReturned
+from chatfold.agent import Agent, Chat, ModelFailed, ScriptedModel, Store, tool
+from chatfold.eventlog import Forked, MessageAdded, NoSuchPoint, SendRequested, ToolReturned
 from chatfold.projections import contexts
 from chatfold.projections.text import text_of
 from chatfold.replay.judging.rehearsal import Factory

@@ -20,7 +20,8 @@ from chatfold.eventlog import (
     Text,
     ToolReturned,
 )
-from chatfold.projections import MAIN, contexts
+from chatfold.projections import contexts
+from chatfold.projections.context import MAIN
 from chatfold.projections.spans import includes
 from chatfold.projections.tokens import of_event
 from chatfold.replay.inspect.address import address

@@ -6,7 +6,7 @@ from conftest import TickingClock
 
 from chatfold.agent import Chat, Policy, Store, assistant, system, user
 from chatfold.eventlog import Event, MemoryStorage, Text, ToolCalled, ToolReturned
-from chatfold.projections import MAIN
+from chatfold.projections.context import MAIN
 
 KEEP_LITTLE = Policy(keep=4, budget=None)
 
