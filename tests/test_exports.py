@@ -6,7 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from chatfold import agent, eventlog, projections
+import chatfold
+from chatfold import agent, eventlog, projections, replay
 from chatfold.eventlog import events
 
 VOCABULARY = """
@@ -16,25 +17,43 @@ VOCABULARY = """
     SkillActivated SkillDeactivated Text ToolCalled ToolReturned Unknown
 """
 
-NAMES = """
-    ChatDeleted ChatExists ChatfoldError Closed Conflict CorruptLog Disk DiskFull Durability DurabilityUnknown FileStorage
-    ForkedProcess Hit IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint Problem ReadOnly Report
+FRONT = """
+    Agent Answer AnthropicModel Asked CHAT_TOOLS Called CannotFit Chat ChatDeleted ChatExists ChatfoldError Conflict CorruptLog
+    Data DiskFull DurabilityUnknown Entry Execution File Http IdConflict InvalidEvent ModelFailed Moment NewerFormat NoSuchChat
+    NoSuchContext NoSuchPoint OpenAIModel Policy ReadOnly Reasoning Replay Result ScriptedModel Stdio Step Store Text Tool
+    View assert_replays assistant events execution mcp_tools projection replaying shell_tool system tool user
+"""
+
+EVENTLOG = """
+    ChatDeleted ChatExists ChatfoldError Closed Conflict CorruptLog DiskFull Durability DurabilityUnknown FileStorage
+    Hit IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint ReadOnly
     Storage check repair salvage scan
 """
 
 PROJECTIONS = """
-    Contexts Cut Execution IndexRow Lifetime MAIN Message OutOfOrder Outline Projection STANDARD Tokens
-    Usage View Window anthropic archived calls contexts cut digests estimate executions first_difference
-    fold from_anthropic_messages from_openai_messages from_ui_messages index lifetimes lineage markdown messages openai_chat openai_responses outline previews
-    projection sends skills start transcript turn ui_messages usage window
+    Contexts Cut Execution IndexRow Lifetime Message OutOfOrder Outline Projection STANDARD Tokens
+    Usage View Window anthropic calls contexts estimate executions
+    fold from_anthropic_messages from_openai_messages from_ui_messages lifetimes lineage markdown messages openai_chat
+    openai_responses outline projection sends skills start transcript turn ui_messages usage
 """
 
 AGENT = """
-    Agent Answer AnthropicModel Asked CHAT_TOOLS CannotFit Chat HISTORY IN_MEMORY Listed Material Model
-    ModelFailed Moment NoSuchContext NoSuchPoint NotRunning OpenAIModel Opened OtherHistory Policy
-    Result ScriptedModel Step Store SummaryFailed Tool assistant inject_assistant_once
-    inject_system_once keep_view open_view shell_tool system tool user window_entries
+    Agent Answer AnthropicModel Asked CHAT_TOOLS Called CannotFit Chat Execution Http Model ModelFailed Moment NoSuchContext
+    NotRunning OpenAIModel OtherHistory Policy Result ScriptedModel Stdio Step Store SummaryFailed Tool assistant execution
+    mcp_tools shell_tool system tool user
 """
+
+REPLAY = """
+    Divergence Replay Verdict assert_chat_replays assert_replays rehearse replaying rerun verdict
+"""
+
+DOORS = [
+    (chatfold, FRONT),
+    (eventlog, EVENTLOG + VOCABULARY),
+    (projections, PROJECTIONS),
+    (agent, AGENT),
+    (replay, REPLAY),
+]
 
 TAGS = """
     chat_started checkpoint_set compacted compaction_reverted context_cleared context_opened context_recalled
@@ -44,51 +63,53 @@ TAGS = """
 """
 
 
-def exported() -> set[str]:
-    """What ``eventlog/__init__.py`` re-exports, as it is written there."""
-    tree = ast.parse(Path(eventlog.__file__).read_text())
-    names = {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    return names - {"*"} | set(events.__all__)
-
-
 def test_the_vocabulary_is_what_it_was() -> None:
     assert sorted(events.__all__) == VOCABULARY.split()
 
 
-def test_eventlog_exports_what_it_did() -> None:
-    assert sorted(exported() - set(VOCABULARY.split())) == NAMES.split()
+@pytest.mark.parametrize(("package", "names"), DOORS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_package_exports_these_names(package: ModuleType, names: str) -> None:
+    assert sorted(package.__all__) == sorted(names.split())
+    assert len({*package.__all__}) == len(package.__all__)
 
 
-@pytest.mark.parametrize(("package", "names"), [(projections, PROJECTIONS), (agent, AGENT)])
-def test_the_other_packages_export_what_they_did(package: ModuleType, names: str) -> None:
+@pytest.mark.parametrize("package", [package for package, _ in DOORS], ids=lambda package: package.__name__)
+def test_every_exported_name_is_there(package: ModuleType) -> None:
+    assert all(getattr(package, name) is not None for name in package.__all__)
+
+
+@pytest.mark.parametrize("package", [package for package, _ in DOORS], ids=lambda package: package.__name__)
+def test_a_type_checker_sees_the_exported_names_and_no_others(package: ModuleType) -> None:
+    """Late names stand twice: once for type checkers, once for ``late``. A star, too, gives what is exported."""
+    space: dict[str, object] = {}
+    exec(f"from {package.__name__} import *", space)  # the one way to see what a star gives
+    assert {*space} - {"__builtins__"} == {*package.__all__}
     assert package.__file__ is not None
-    for name in names.split():
-        getattr(package, name)  # some are imported when they are first used
-    shown = {name for name in vars(package) if not name.startswith("_")} - {
-        "Any",
-        "TYPE_CHECKING",
-        "import_module",
+    tree = ast.parse(Path(package.__file__).read_text())
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
-    modules = {path.stem for path in Path(package.__file__).parent.glob("*.py")}
-    assert sorted(shown - modules) == names.split()
+    own = {node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)}  # type: ignore[union-attr]
+    vocabulary = {*events.__all__} if "*" in imported else set()
+    helpers = {"*", "late", "TYPE_CHECKING", "Any", "events"} - {*package.__all__}
+    assert imported - helpers | own | vocabulary == {*package.__all__}
 
 
-def test_every_exported_name_is_there() -> None:
-    assert all(hasattr(eventlog, name) for name in exported())
+def test_a_name_that_does_not_exist_is_named_with_its_package() -> None:
+    with pytest.raises(AttributeError, match="module 'chatfold' has no attribute 'Sotre'"):
+        chatfold.Sotre  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_every_error_is_a_chatfold_error() -> None:
     errors = [
         value
-        for name in NAMES.split()
+        for name in EVENTLOG.split()
         if isinstance(value := getattr(eventlog, name), type) and issubclass(value, Exception)
     ]
-    assert len(errors) == 16
+    assert len(errors) == 15
     assert all(issubclass(error, eventlog.ChatfoldError) for error in errors)
 
 
