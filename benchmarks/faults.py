@@ -1,6 +1,6 @@
 """The fault campaign: how often what was broken, and what it did to the promises. ``docs/faults.md`` says what is broken and how.
 
-Each part is a module of ``tests/faults``: ``python -m faults.campaign`` runs it. It is cut into shares, as many of which are run at a
+Each part is a module of ``tests/campaign``: ``python -m tests.campaign`` runs it. It is cut into shares, as many of which are run at a
 time as there are cores, each in a process of its own and with a seed of its own; what they count is added up. A violation is a
 promise that was broken, and a bug; its row names the seed, or the place, by which it is seen again.
 
@@ -26,7 +26,6 @@ from benchmarks.machine import HERE, Crew, Said
 from benchmarks.measure import Row, absent, at_least, at_most, limited, progress
 
 SEED = 8
-_TESTS = HERE.parent / "tests"
 _APART = 1_000_000  # a share's seed: this times the campaign's, and the number of what is before it
 _MEMORY, _ROOM = Path("/dev/shm"), 4 << 30
 _KEPT = HERE / ".faults"
@@ -71,7 +70,7 @@ PARTS = (
 
 
 class Told(msgspec.Struct):
-    """What a share says of itself: ``faults.campaign.Figures``."""
+    """What a share says of itself: ``tests.support.figures.Figures``."""
 
     tried: int = 0
     violations: int = 0
@@ -135,8 +134,8 @@ def share(part: Part, number: int, seed: int, folder: Path, kept: Path, said: Sa
         progress(f"{it}: told by the run that was broken off")
         return told
     folder.mkdir()
-    command = [sys.executable, "-m", "faults.campaign", part.module, number, seed, folder]
-    environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{_TESTS}"}
+    command = [sys.executable, "-m", "tests.campaign", part.module, number, seed, folder]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     start = time.monotonic()
     try:
         told = msgspec.json.decode(said(command, environment), type=Told)

@@ -23,11 +23,11 @@ from benchmarks.machine import Crew, Said, environment
 from benchmarks.measure import Row, absent, at_most, limited, progress
 
 MACHINES = {
-    "chats, every verb, against a naive model": "test_chat_machine:TestChats",
-    "files against memory, with crashes": "test_storage_agreement:TestFilesAgreeWithMemory",
-    "files write the bytes of memory": "test_storage_agreement:TestFilesWriteTheSameBytesAsMemory",
-    "opening with any snapshots": "test_opening:TestOpening",
-    "the list of chats": "test_chat_list:TestLists",
+    "chats, every verb, against a naive model": "tests.agent.test_chat_machine:TestChats",
+    "files against memory, with crashes": "tests.eventlog.test_storage_agreement:TestFilesAgreeWithMemory",
+    "files write the bytes of memory": "tests.eventlog.test_storage_agreement:TestFilesWriteTheSameBytesAsMemory",
+    "opening with any snapshots": "tests.agent.test_opening:TestOpening",
+    "the list of chats": "tests.agent.test_chat_list:TestLists",
 }
 KILLS = "kills before every change to the disk"
 _COUNTED = {"examples": "examples", "operations": "operations", "crashes": "crashes injected"}

@@ -18,13 +18,13 @@ from typing import Any
 
 import msgspec
 
+import chatfold
 from benchmarks.properties import Searched
-from chatfold import eventlog
 
-_TESTS = Path(eventlog.__file__).parents[1] / "tests"
+_TOP = Path(chatfold.__file__).parents[1]
 _CRASHES = (
-    ("two_stores", "Files", "die"),
-    ("test_storage_agreement", "Files", "crash"),
+    ("tests.support.machines.two_stores", "Files", "die"),
+    ("tests.eventlog.test_storage_agreement", "Files", "crash"),
 )  # where a process dies
 _FIRST, _FEW, _MANY = 2, 5, 200
 """Examples of one seed. The first is always the simplest, and what hypothesis remembers of them grows."""
@@ -103,7 +103,7 @@ def _count(kind: Any, method: str, found: Searched) -> None:
 
 def kills(seconds: float) -> Searched:
     """Operations are killed before their first change to the disk, their second, and so on; then in the middle of each write."""
-    operations = import_module("faults.operations")
+    operations = import_module("tests.support.processes.operations")
     found = Searched()
     end = monotonic() + seconds
     names = list(operations.OPERATIONS)
@@ -126,7 +126,7 @@ def kills(seconds: float) -> Searched:
 
 def _killed(name: str, place: Path, found: Searched) -> int:
     """How often it was. What its process says is told only if it failed: that torn tails were cut off is no news."""
-    children = import_module("faults.children")
+    children = import_module("tests.support.processes.children")
     spoken = place / "stderr"
     ours = os.dup(2)
     with spoken.open("wb") as file:
@@ -152,8 +152,8 @@ def main() -> None:
     said = os.dup(1)
     os.dup2(2, 1)  # what tests print is no answer
     logging.disable()  # that a torn tail was cut off is what they are about
-    sys.path[:0] = [str(_TESTS.parent), str(_TESTS), str(_TESTS / "agent"), str(_TESTS / "eventlog")]
-    import_module("conftest")  # has the profiles
+    sys.path.insert(0, str(_TOP))
+    import_module("tests.conftest")  # has the profiles
     if what == "kills":
         found = kills(float(seconds))
     else:

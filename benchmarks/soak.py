@@ -1,6 +1,6 @@
 """The soak: an hour, or ``--seconds``, of writers that are killed, followers, readers, chats that come, roll and go.
 
-What is judged all the time is in ``tests/faults/soak.py``. In the end, those that lived as long as it must not have grown.
+What is judged all the time is in ``tests/campaign/soak.py``. In the end, those that lived as long as it must not have grown.
 """
 
 from collections.abc import Iterator

@@ -4,13 +4,16 @@
 """
 
 import os
-from collections.abc import AsyncIterator
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from chatfold.eventlog import FileStorage, Log
+from tests.support.clock import TickingClock
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 settings.register_profile(
@@ -33,17 +36,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return None if config.args_source is config.ArgsSource.TESTPATHS else 0
 
 
-class TickingClock:
-    """Every call is a millisecond later than the one before."""
-
-    def __init__(self, start: int = 1_738_713_600_000) -> None:
-        self.now = start
-
-    def __call__(self) -> int:
-        self.now += 1
-        return self.now
-
-
 @pytest.fixture
 def clock() -> TickingClock:
     return TickingClock()
@@ -60,3 +52,17 @@ async def log(root: Path, clock: TickingClock) -> AsyncIterator[Log]:
     """A store with small segments, so that they roll often."""
     async with Log(FileStorage(root, clock=clock, segment_bytes=2000)) as log:
         yield log
+
+
+@pytest.fixture
+def fast_folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory if there is such a place: for thousands of small stores whose syncs need not be real."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(prefix="chatfold-", dir=memory))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import Meddled, Paused, are_proved, is_empty, is_whole, key_of, outcomes, said, until, users
-from chats import a_store, files  # noqa: F401
-from runs import agent, events, step
 
 from chatfold.agent import Agent, Chat, ModelFailed, Store, execution, user
 from chatfold.agent.execution import Execution
@@ -29,6 +26,20 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import turn
+from tests.support.acting import (
+    Meddled,
+    Paused,
+    are_proved,
+    is_empty,
+    is_whole,
+    key_of,
+    outcomes,
+    said,
+    until,
+    users,
+)
+from tests.support.agent_runs import agent, events, step
+from tests.support.chats import a_store, files  # noqa: F401
 
 
 @tool

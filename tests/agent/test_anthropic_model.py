@@ -7,7 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from wire_server import (
+
+from chatfold.agent import Policy, Store, assistant, user
+from chatfold.agent.anthropic_model import MAX_TOKENS, AnthropicModel
+from chatfold.agent.models import Asked, Piece, Request
+from chatfold.agent.overflow import is_too_long
+from chatfold.agent.runtime import Agent
+from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
+from chatfold.projections import Message
+from chatfold.projections.cost import Spent, spent
+from chatfold.projections.prompt import Call, Result
+from tests.support.wire_server import (
     AWKWARD,
     Reply,
     Server,
@@ -25,16 +35,6 @@ from wire_server import (
     serving,
     story,
 )
-
-from chatfold.agent import Policy, Store, assistant, user
-from chatfold.agent.anthropic_model import MAX_TOKENS, AnthropicModel
-from chatfold.agent.models import Asked, Piece, Request
-from chatfold.agent.overflow import is_too_long
-from chatfold.agent.runtime import Agent
-from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
-from chatfold.projections import Message
-from chatfold.projections.cost import Spent, spent
-from chatfold.projections.prompt import Call, Result
 
 Connect = Callable[..., AnthropicModel]
 

@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import Paused, are_proved, words
-from chats import a_store  # noqa: F401
-from runs import agent, events, step
 
 from chatfold.agent import Agent, Store
 from chatfold.agent.execution import inject_system_once
@@ -15,6 +12,9 @@ from chatfold.agent.models import Line
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Injected, MessageAdded, ModelCalled, Noted, Text
 from chatfold.eventlog.names import folder_name
+from tests.support.acting import Paused, are_proved, words
+from tests.support.agent_runs import agent, events, step
+from tests.support.chats import a_store  # noqa: F401
 
 KEY = "telegram-chat-42"
 FILES = {

@@ -4,13 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from acting import Paused, Question, are_proved, is_empty, outcomes, said, users
-from chats import a_store  # noqa: F401
-from runs import events, step
 
 from chatfold.agent import Agent, Store, runtime
 from chatfold.agent.tools import tool
 from chatfold.eventlog import MessageAdded, ModelReturned, ToolReturned
+from tests.support.acting import Paused, Question, are_proved, is_empty, outcomes, said, users
+from tests.support.agent_runs import events, step
+from tests.support.chats import a_store  # noqa: F401
 
 
 class Time:

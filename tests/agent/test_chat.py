@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store, files, finished, roles, started, texts, turns  # noqa: F401
 
 from chatfold.agent import Chat, Store, assistant, user
 from chatfold.eventlog import (
@@ -26,6 +25,7 @@ from chatfold.eventlog import (
     Text,
     ToolCalled,
 )
+from tests.support.chats import a_chat, a_store, files, finished, roles, started, texts, turns  # noqa: F401
 
 # --- recording -------------------------------------------------------------------------------------------
 

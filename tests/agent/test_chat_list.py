@@ -13,13 +13,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import TickingClock
-from faults.talk import digest_of
-from histories import talks, user
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from strategies import batches
 
 from chatfold.agent import Store
 from chatfold.agent.listing import Listed
@@ -42,6 +38,10 @@ from chatfold.eventlog.line import seal_up
 from chatfold.eventlog.segment import segment_name
 from chatfold.projections import Outline, Projection, fold, lineage, outline, start, turn
 from chatfold.projections.snapshots import dump
+from tests.support.clock import TickingClock
+from tests.support.histories import talks, user
+from tests.support.judges.talk import digest_of
+from tests.support.strategies import batches
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 KEYS = ("a", "B/ü", "too long for a folder " * 10)

@@ -14,17 +14,17 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
-from naive_chat import NaiveChat, Refused, searchable
-from naive_prompt import COST, Fact, Message, facts_of, summaries_of, summed_up, unclear
-from side_by_side import KEYS, Move, Moves, agree, event, expected, looked
-from talking import Talking, keys, numbers, whos
-from two_stores import Who, other
 
 from chatfold.agent import Chat, Policy
 from chatfold.agent.summary import Material
 from chatfold.eventlog import ChatDeleted
 from chatfold.projections import contexts
 from chatfold.projections.text import text_of
+from tests.support.machines.side_by_side import KEYS, Move, Moves, agree, event, expected, looked
+from tests.support.machines.talking import Talking, keys, numbers, whos
+from tests.support.machines.two_stores import Who, other
+from tests.support.oracles.naive_chat import NaiveChat, Refused, searchable
+from tests.support.oracles.naive_prompt import COST, Fact, Message, facts_of, summaries_of, summed_up, unclear
 
 _named = st.sampled_from(("start", "then", "middle", "nowhere"))
 points = st.sampled_from((numbers, numbers, numbers, _named)).flatmap(lambda some: some)

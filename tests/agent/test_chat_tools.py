@@ -4,8 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from chats import a_chat, a_store, turns  # noqa: F401
-from runs import Steps, agent, events, ran, returned, seen, step
 
 from chatfold.agent import Chat, Store, assistant, user
 from chatfold.agent.chat_tools import CHAT_TOOLS
@@ -21,6 +19,8 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import contexts
 from chatfold.projections.prompt import RECALLED
+from tests.support.agent_runs import Steps, agent, events, ran, returned, seen, step
+from tests.support.chats import a_chat, a_store, turns  # noqa: F401
 
 CONTROLS = (ContextOpened, ContextSwitched, ContextCleared, ContextRecalled)
 LABEL = RECALLED.partition("{")[0]

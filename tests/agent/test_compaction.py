@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store, block, files, finished, roles, started, texts, told, turns  # noqa: F401
 
 from chatfold.agent import CannotFit, Chat, Policy, SummaryFailed, assistant, user
 from chatfold.agent.compaction import HISTORY, IN_MEMORY
@@ -21,6 +20,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.cutting import tokens_of
+from tests.support.chats import a_chat, a_store, block, files, finished, roles, started, texts, told, turns  # noqa: F401
 
 
 async def size(chat: Chat) -> int:

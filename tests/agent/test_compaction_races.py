@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from chats import a_chat, a_store, block, files, finished, started, texts, told, turns  # noqa: F401
 
 from chatfold.agent import Chat, Policy, Store, assistant, user
 from chatfold.agent.summary import Material
 from chatfold.eventlog import Compacted, Text, ToolReturned
+from tests.support.chats import a_chat, a_store, block, files, finished, started, texts, told, turns  # noqa: F401
 
 KEEP_2 = Policy(keep=2)
 

@@ -5,9 +5,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from acting import Paused, are_proved, counted, is_whole, outcomes, said, users
-from chats import a_store  # noqa: F401
-from runs import agent, events, step
 
 from chatfold.agent import Agent, CannotFit, ModelFailed, Policy, Store, running, tool
 from chatfold.agent.models import Answer, Line, Piece, ScriptedModel
@@ -21,6 +18,9 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.prompt import INTERRUPTED
+from tests.support.acting import Paused, are_proved, counted, is_whole, outcomes, said, users
+from tests.support.agent_runs import agent, events, step
+from tests.support.chats import a_store  # noqa: F401
 
 TOO_LONG = "context_length_exceeded: the prompt is too long"
 

@@ -5,13 +5,13 @@ import threading
 from typing import Any
 
 import pytest
-from acting import counted, is_whole
-from chats import a_store  # noqa: F401
-from runs import agent, events, returned, step
 
 from chatfold.agent import Store
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Text, ToolCalled, ToolReturned
+from tests.support.acting import counted, is_whole
+from tests.support.agent_runs import agent, events, returned, step
+from tests.support.chats import a_store  # noqa: F401
 
 
 @tool

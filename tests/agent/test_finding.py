@@ -1,10 +1,10 @@
 """Which archived context a query finds: title first, then anything said in it, then most of the words."""
 
 import pytest
-from chats import a_chat, a_store  # noqa: F401
 
 from chatfold.agent import Chat, NoSuchContext, Policy, assistant, user
 from chatfold.eventlog import Text, ToolCalled, ToolReturned
+from tests.support.chats import a_chat, a_store  # noqa: F401
 
 
 async def shelved(chat: Chat, title: str, *said: str) -> str:

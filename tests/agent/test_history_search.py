@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store, block, turns  # noqa: F401
-from runs import events, ran, returned, step
 
 from chatfold.agent import Chat, Policy, Store, assistant, system, user
 from chatfold.agent.chat_tools import CHAT_TOOLS
 from chatfold.eventlog import ToolCalled, ToolReturned
+from tests.support.agent_runs import events, ran, returned, step
+from tests.support.chats import a_chat, a_store, block, turns  # noqa: F401
 
 
 def search(query: str, **more: Any) -> Any:

@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store, block, turns  # noqa: F401
-from runs import Outbox, agent, events, interrupted, ran, returned, seen, step
 
 from chatfold.agent import Chat, Store, assistant, system, user
 from chatfold.agent.chat_tools import CHAT_TOOLS
@@ -20,6 +18,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.text import text_of
+from tests.support.agent_runs import Outbox, agent, events, interrupted, ran, returned, seen, step
+from tests.support.chats import a_chat, a_store, block, turns  # noqa: F401
 
 
 def load(**args: Any) -> Any:

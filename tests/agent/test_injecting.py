@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from chats import a_chat, a_store, roles, texts, turns  # noqa: F401
 
 from chatfold.agent import Chat, Policy, Store
 from chatfold.eventlog import Data, File, Injected, Text
+from tests.support.chats import a_chat, a_store, roles, texts, turns  # noqa: F401
 
 
 async def test_what_the_model_sees_already_is_not_injected_again(chat: Chat) -> None:

@@ -5,7 +5,13 @@ from itertools import repeat
 from typing import Any
 
 import pytest
-from acting import (
+
+from chatfold.agent import Agent, Chat, Result, Store
+from chatfold.agent.models import Answer, Line
+from chatfold.agent.tools import tool
+from chatfold.eventlog import ModelCalled, ToolReturned
+from chatfold.projections import turn
+from tests.support.acting import (
     Meddled,
     Paused,
     are_proved,
@@ -18,14 +24,8 @@ from acting import (
     users,
     words,
 )
-from chats import a_store  # noqa: F401
-from runs import agent, events, step
-
-from chatfold.agent import Agent, Chat, Result, Store
-from chatfold.agent.models import Answer, Line
-from chatfold.agent.tools import tool
-from chatfold.eventlog import ModelCalled, ToolReturned
-from chatfold.projections import turn
+from tests.support.agent_runs import agent, events, step
+from tests.support.chats import a_store  # noqa: F401
 
 
 @tool

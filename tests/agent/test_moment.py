@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from histories import assistant, compacted, user
 
 from chatfold.agent import Chat, Moment, NoSuchContext, Store
 from chatfold.agent.opening import KEEP, open_view
 from chatfold.eventlog import ContextOpened, Event, Head, Log, MemoryStorage, RunFinished, RunStarted
+from tests.support.histories import assistant, compacted, user
 
 
 @pytest.fixture

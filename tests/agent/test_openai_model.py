@@ -8,7 +8,16 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from wire_server import (
+
+from chatfold.agent import Policy, Store, assistant, user
+from chatfold.agent.models import Piece
+from chatfold.agent.openai_model import OpenAIModel
+from chatfold.agent.overflow import is_too_long
+from chatfold.agent.runtime import Agent
+from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
+from chatfold.projections.cost import Spent
+from chatfold.projections.cost import spent as cost_of
+from tests.support.wire_server import (
     AWKWARD,
     Reply,
     Server,
@@ -25,15 +34,6 @@ from wire_server import (
     spent,
     story,
 )
-
-from chatfold.agent import Policy, Store, assistant, user
-from chatfold.agent.models import Piece
-from chatfold.agent.openai_model import OpenAIModel
-from chatfold.agent.overflow import is_too_long
-from chatfold.agent.runtime import Agent
-from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
-from chatfold.projections.cost import Spent
-from chatfold.projections.cost import spent as cost_of
 
 TOO_LONG = {
     "error": {

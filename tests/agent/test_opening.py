@@ -9,11 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import TickingClock
-from histories import assistant, talks, user
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from strategies import batches
 
 from chatfold.agent import Store
 from chatfold.agent.opening import KEEP, MOST, Opened, keep_view, open_view, window_entries
@@ -31,6 +28,9 @@ from chatfold.eventlog import (
 from chatfold.projections import STANDARD, Projection, View, contexts, fold, messages, projection, start
 from chatfold.projections.context import window
 from chatfold.projections.snapshots import dump
+from tests.support.clock import TickingClock
+from tests.support.histories import assistant, talks, user
+from tests.support.strategies import batches
 
 
 class Tools(msgspec.Struct, frozen=True):

@@ -7,11 +7,11 @@ import anthropic
 import httpx2
 import openai
 import pytest
-from chats import a_chat, a_store, texts, turns  # noqa: F401
 
 from chatfold.agent import CannotFit, Chat, Policy, assistant, user
 from chatfold.agent.overflow import is_too_long
 from chatfold.eventlog import Compacted
+from tests.support.chats import a_chat, a_store, texts, turns  # noqa: F401
 
 Ask = Callable[[int, Any], Exception]
 """What a request raises that is answered with this status and body."""

@@ -8,17 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import mappings, short_texts
-from wire_server import (
-    anthropic_types_accept,
-    asking,
-    check_anthropic,
-    check_openai_chat,
-    histories,
-    offered,
-    openai_types_accept,
-    prompted,
-)
 
 from chatfold.agent.anthropic_model import AnthropicModel
 from chatfold.agent.models import Offered, Request, fingerprint
@@ -28,6 +17,17 @@ from chatfold.eventlog import Text
 from chatfold.projections import Message
 from chatfold.projections.prompt import Call, Result
 from chatfold.projections.wire import tool_name
+from tests.support.strategies import mappings, short_texts
+from tests.support.wire_server import (
+    anthropic_types_accept,
+    asking,
+    check_anthropic,
+    check_openai_chat,
+    histories,
+    offered,
+    openai_types_accept,
+    prompted,
+)
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 COLLIDING = (tool_name("a:b"), "a:b", "a:b")

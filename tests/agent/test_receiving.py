@@ -4,13 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store, roles, texts, turns  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Chat, OtherHistory, Policy, Store, assistant, system, user
 from chatfold.eventlog import Event, File, Reasoning, Rewound, Text, ToolCalled, ToolReturned
 from chatfold.projections import from_anthropic_messages, from_openai_messages, from_ui_messages
+from tests.support.chats import a_chat, a_store, roles, texts, turns  # noqa: F401
 
 Object = dict[str, Any]
 

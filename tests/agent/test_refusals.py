@@ -10,10 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.operations import LARGE
-from faults.simulated_verbs import still
-from faults.verbs import SEGMENT_BYTES, VERBS, Scene, a_talk
-from refusals import REFUSALS, Refusal
 
 from chatfold.agent import Store, user
 from chatfold.eventlog import (
@@ -27,6 +23,10 @@ from chatfold.eventlog import (
     ReadOnly,
 )
 from chatfold.eventlog.line import seal_up
+from tests.support.processes.operations import LARGE
+from tests.support.processes.verbs import SEGMENT_BYTES, VERBS, Scene, a_talk
+from tests.support.refusals import REFUSALS, Refusal
+from tests.support.simulation.simulated_verbs import still
 
 
 @pytest.fixture(params=["files", "memory"])

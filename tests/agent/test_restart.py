@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from chats import a_store, block, files, texts, turns  # noqa: F401
 
 from chatfold.agent import Policy, Store, assistant, user
 from chatfold.eventlog import (
@@ -17,6 +16,7 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.projections import contexts, skills, usage
+from tests.support.chats import a_store, block, files, texts, turns  # noqa: F401
 
 EVENTS: tuple[Event, ...] = (
     user("why"),

@@ -6,15 +6,15 @@ import threading
 from typing import Any
 
 import pytest
-from acting import are_proved, is_whole, users
-from chats import a_store  # noqa: F401
-from runs import agent, events, ran, returned, step
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, NotRunning, Store, assistant, execution, user
 from chatfold.agent.execution import MOST_INJECTED, call_id, inject_assistant_once, inject_system_once
 from chatfold.agent.models import Answer, Line, ScriptedModel
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Injected, RunStarted, ToolCalled, ToolReturned
+from tests.support.acting import are_proved, is_whole, users
+from tests.support.agent_runs import agent, events, ran, returned, step
+from tests.support.chats import a_store  # noqa: F401
 
 
 @tool

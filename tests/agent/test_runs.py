@@ -5,9 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from acting import OpenAIScript, Paused, are_proved, outcomes, remade, said
-from chats import a_store, block  # noqa: F401
-from runs import Outbox, Steps, agent, events, returned, step
 
 from chatfold.agent import (
     CHAT_TOOLS,
@@ -37,6 +34,9 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.cost import Spent
+from tests.support.acting import OpenAIScript, Paused, are_proved, outcomes, remade, said
+from tests.support.agent_runs import Outbox, Steps, agent, events, returned, step
+from tests.support.chats import a_store, block  # noqa: F401
 
 
 @tool

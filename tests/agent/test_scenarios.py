@@ -4,9 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import Paused, is_whole, key_of, said, users, words
-from chats import a_store, files  # noqa: F401
-from runs import Outbox, agent, events, returned, step
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, ModelFailed, Store
 from chatfold.agent.models import Answer, Line
@@ -21,6 +18,9 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import contexts, transcript
 from chatfold.projections.to_seeds import active_lines, archive_file, index_file
+from tests.support.acting import Paused, is_whole, key_of, said, users, words
+from tests.support.agent_runs import Outbox, agent, events, returned, step
+from tests.support.chats import a_store, files  # noqa: F401
 
 PRIVATE = "telegram-chat-8444574557"
 TOPICS = ("telegram-chat--1003761993516-topic-3", "telegram-chat--1003761993516-topic-33")

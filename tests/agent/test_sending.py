@@ -4,8 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store  # noqa: F401
-from runs import Outbox, agent, events, interrupted, ran, returned, step
 
 from chatfold.agent import Chat, Store
 from chatfold.agent.chat_tools import CHAT_TOOLS
@@ -14,6 +12,8 @@ from chatfold.agent.models import Line
 from chatfold.agent.sending import UNKNOWN, send_tool
 from chatfold.eventlog import Part, SendConfirmed, SendFailed, SendRequested, Text
 from chatfold.projections import sends, transcript
+from tests.support.agent_runs import Outbox, agent, events, interrupted, ran, returned, step
+from tests.support.chats import a_chat, a_store  # noqa: F401
 
 SENDING = (SendRequested, SendConfirmed, SendFailed)
 HELLO = (Text("hello"),)

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chats import a_store  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import Steps, agent, events, interrupted, returned, step
 
 from chatfold.agent import Store
 from chatfold.agent.shell import _Kept, shell_tool
 from chatfold.agent.tools import BadArguments, used
 from chatfold.eventlog import ToolReturned
 from chatfold.projections.prompt import INTERRUPTED
+from tests.support.agent_runs import Steps, agent, events, interrupted, returned, step
+from tests.support.chats import a_store  # noqa: F401
 
 
 async def run(

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store  # noqa: F401
-from runs import events, ran, returned, step
 
 from chatfold.agent import Chat, Store
 from chatfold.agent.skill_files import MOST_BYTES, SkillFiles, Unusable, read_skill, skill_tools
 from chatfold.agent.tools import Tool
 from chatfold.eventlog import SkillActivated, ToolReturned
 from chatfold.projections import skills
+from tests.support.agent_runs import events, ran, returned, step
+from tests.support.chats import a_chat, a_store  # noqa: F401
 
 PDF = "---\nname: pdf\ndescription: Fill in forms.\n---\n\n# How\n\nFirst, look.\n"
 

@@ -4,11 +4,8 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
-from acting import OpenAIScript, Paused, are_proved, users
-from chats import a_store  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import step
 
 from chatfold.agent import Agent, ModelFailed, Policy, Store
 from chatfold.agent.execution import inject_assistant_once
@@ -16,6 +13,9 @@ from chatfold.agent.models import Answer, Line
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Text
 from chatfold.projections.prompt import first_difference
+from tests.support.acting import OpenAIScript, Paused, are_proved, users
+from tests.support.agent_runs import step
+from tests.support.chats import a_store  # noqa: F401
 
 KEY = "telegram-chat-42"
 

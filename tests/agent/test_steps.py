@@ -4,10 +4,8 @@ import time
 from typing import Any
 
 import pytest
-from chats import a_store  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import Steps, agent, step
 
 from chatfold.agent import Store
 from chatfold.agent.models import Answer
@@ -15,6 +13,8 @@ from chatfold.agent.says import Called
 from chatfold.agent.steps import MOST, answer_step, beginning, readable, tool_step, whole
 from chatfold.agent.tools import Outcome, tool
 from chatfold.eventlog import Data, File, Json, Part, Text
+from tests.support.agent_runs import Steps, agent, step
+from tests.support.chats import a_store  # noqa: F401
 
 
 def told(name: str, *parts: Part, failed: bool = False, args: Json = None) -> str:

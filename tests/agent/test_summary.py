@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store, block, texts, turns  # noqa: F401
-from histories import entries
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -13,6 +11,8 @@ from chatfold.agent.summary import Material, by_looking
 from chatfold.eventlog import Data, Entry, Event, File, MessageAdded, Text, ToolCalled, ToolReturned
 from chatfold.projections import STANDARD, Message, estimate, fold, messages, start
 from chatfold.projections.prompt import SUMMARY
+from tests.support.chats import a_chat, a_store, block, texts, turns  # noqa: F401
+from tests.support.histories import entries
 
 # --- whatever is summed up -------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from chats import a_chat, a_store, block, roles, texts, turns  # noqa: F401
 
 from chatfold.agent import Chat, Moment, Policy, Store, assistant, user
 from chatfold.eventlog import (
@@ -20,6 +19,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import contexts, lineage
 from chatfold.projections.prompt import INTERRUPTED
+from tests.support.chats import a_chat, a_store, block, roles, texts, turns  # noqa: F401
 
 # --- the past --------------------------------------------------------------------------------------------
 

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exporting import LARGE, TINY, adopt, exported, opened, pieces, read, scratch, traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import LONG_TEXTS, batches, names, same_entries
 
 from chatfold.eventlog import (
     ChatfoldError,
@@ -26,6 +24,8 @@ from chatfold.eventlog import (
     check,
 )
 from chatfold.eventlog.line import references
+from tests.support.exporting import LARGE, TINY, adopt, exported, opened, pieces, read, scratch, traces
+from tests.support.strategies import LONG_TEXTS, batches, names, same_entries
 
 DIRECTIONS = [(source, target) for source in ("files", "memory") for target in ("files", "memory")]
 seqs = st.integers(0, 12)

@@ -11,24 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exporting import (
-    LARGE,
-    TINY,
-    adopt,
-    blob_line,
-    exported,
-    forged,
-    leftovers,
-    noted,
-    opened,
-    read,
-    scratch,
-    traces,
-)
-from faults.children import go, started
-from faults.faulty_disk import CHANGING, FailingDisk, SmallDisk
-from faults.talk import digest_of, ids_in
-from strategies import same_entries
 
 from chatfold.eventlog import (
     ChatDeleted,
@@ -43,6 +25,24 @@ from chatfold.eventlog import (
     scan,
 )
 from chatfold.eventlog.disk import Disk
+from tests.support.disk.faulty_disk import CHANGING, FailingDisk, SmallDisk
+from tests.support.exporting import (
+    LARGE,
+    TINY,
+    adopt,
+    blob_line,
+    exported,
+    forged,
+    leftovers,
+    noted,
+    opened,
+    read,
+    scratch,
+    traces,
+)
+from tests.support.judges.talk import digest_of, ids_in
+from tests.support.processes.children import go, started
+from tests.support.strategies import same_entries
 
 
 @pytest.fixture

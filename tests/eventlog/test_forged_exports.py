@@ -9,26 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exporting import (
-    DIGEST,
-    START,
-    TINY,
-    Line,
-    adopt,
-    blob_line,
-    closed,
-    entry_line,
-    exported,
-    forged,
-    noted,
-    opened,
-    read,
-    scratch,
-    traces,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import VOCABULARY
 
 from chatfold.eventlog import (
     CorruptLog,
@@ -45,6 +27,24 @@ from chatfold.eventlog.exports import _MOST, Unpacking
 from chatfold.eventlog.line import MAX_LINE, header, link_of, seal_up
 from chatfold.eventlog.seals import seal
 from chatfold.projections import STANDARD, fold, start
+from tests.support.exporting import (
+    DIGEST,
+    START,
+    TINY,
+    Line,
+    adopt,
+    blob_line,
+    closed,
+    entry_line,
+    exported,
+    forged,
+    noted,
+    opened,
+    read,
+    scratch,
+    traces,
+)
+from tests.support.strategies import VOCABULARY
 
 KINDS = ("files", "memory")
 N = Line()

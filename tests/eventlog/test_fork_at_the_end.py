@@ -4,10 +4,10 @@ import errno
 from pathlib import Path
 
 import pytest
-from faults.faulty_disk import ReadDisk
 
 from chatfold.eventlog import FileStorage, Log, Noted, check, scan
 from chatfold.eventlog.disk import Disk
+from tests.support.disk.faulty_disk import ReadDisk
 
 SEGMENT_BYTES = 1 << 18
 SHORT = SEGMENT_BYTES // 32

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import LARGE_TEXT, LONG_TEXTS, batches
 
 from chatfold.eventlog import (
     CorruptLog,
@@ -26,6 +25,7 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
+from tests.support.strategies import LARGE_TEXT, LONG_TEXTS, batches
 
 
 def say(text: str) -> MessageAdded:

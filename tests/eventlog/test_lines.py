@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same
 from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog import (
@@ -42,6 +41,7 @@ from chatfold.eventlog.line import (
     verifies,
 )
 from chatfold.eventlog.numbering import Append, number
+from tests.support.strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same
 
 SUM = "0123456789abcdef"
 sums = st.integers(0, 2**64 - 1).map("{:016x}".format)

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from faults.faulty_disk import ReadDisk
 from hypothesis import given
 from hypothesis import strategies as st
-from test_storage_agreement import abandon
 
 from chatfold.eventlog import CorruptLog, Entry, FileStorage, Log, Noted, scan
 from chatfold.eventlog.disk import Disk
@@ -18,6 +16,8 @@ from chatfold.eventlog.line import build, decode, draft, seal_up, seq_of, verifi
 from chatfold.eventlog.lookups import Lookups, fingerprints_of
 from chatfold.eventlog.numbering import id_fingerprint, text_fingerprint
 from chatfold.eventlog.runs import ORIGIN, Shelf, new_run, row_of, seqs_in
+from tests.eventlog.test_storage_agreement import abandon
+from tests.support.disk.faulty_disk import ReadDisk
 
 # --- lookups ---------------------------------------------------------------------------------------------
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from conftest import TickingClock
-from strategies import LARGE_TEXT
 
 from chatfold.eventlog import (
     ChatDeleted,
@@ -31,6 +29,8 @@ from chatfold.eventlog import (
 from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.folder import Folder
 from chatfold.eventlog.line import decode
+from tests.support.clock import TickingClock
+from tests.support.strategies import LARGE_TEXT
 
 Reopen: TypeAlias = Callable[..., Awaitable[Log]]
 

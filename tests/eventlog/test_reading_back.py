@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_sealed_reading import LONG, appends, written
 
 from chatfold.eventlog import (
     CorruptLog,
@@ -25,6 +24,7 @@ from chatfold.eventlog.folder import Folder
 from chatfold.eventlog.line import accepted, are_accepted, decode_all
 from chatfold.eventlog.scan import open_folder
 from chatfold.eventlog.segment import PAGE
+from tests.eventlog.test_sealed_reading import LONG, appends, written
 
 
 def back(folder: Folder, upto: int | None, count: int) -> list[Entry]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from exporting import LARGE, adopt, read
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import batches, names, same_entries
 
 from chatfold.eventlog import Entry, Event, Log, Lost, MemoryStorage, Noted, Unknown
 from chatfold.eventlog.exports import Rewriting
+from tests.support.exporting import LARGE, adopt, read
+from tests.support.strategies import batches, names, same_entries
 
 
 def rewritten(entries: Iterable[Entry], size: int = 3) -> bytes:

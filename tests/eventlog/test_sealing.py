@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from faults.faulty_disk import ReadDisk
-
 from chatfold.eventlog import FileStorage, Log, Noted, check
 from chatfold.eventlog.sealing import STEP
+from tests.support.disk.faulty_disk import ReadDisk
 
 
 def steps(number: int) -> list[Noted]:

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import events
 
 from chatfold.eventlog import search, search_blocks, search_terms
 from chatfold.eventlog.disk import Disk
@@ -40,6 +39,7 @@ from chatfold.eventlog.events import (
     scrub,
 )
 from chatfold.eventlog.search import Hit, SearchIndex, share_search
+from tests.support.strategies import events
 
 ROOT = Path(__file__).parent.parent.parent
 ALL = 10_000

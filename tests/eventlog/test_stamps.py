@@ -7,9 +7,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from conftest import TickingClock
-from exporting import TINY, adopt
-from strategies import LARGE_TEXT, LONG_TEXTS
 
 from chatfold.eventlog import (
     FileStorage,
@@ -23,6 +20,9 @@ from chatfold.eventlog import (
     repair,
 )
 from chatfold.eventlog.events import Head
+from tests.support.clock import TickingClock
+from tests.support.exporting import TINY, adopt
+from tests.support.strategies import LARGE_TEXT, LONG_TEXTS
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from strategies import LARGE_TEXT, batches, events, names, same, same_entries
 
 from chatfold.eventlog import (
     ChatfoldError,
@@ -32,6 +31,7 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.eventlog.disk import Disk
+from tests.support.strategies import LARGE_TEXT, batches, events, names, same, same_entries
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 keys = st.sampled_from(KEYS)

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import TickingClock
-from strategies import LARGE_TEXT, same
 
 from chatfold.eventlog import (
     CorruptLog,
@@ -33,6 +31,8 @@ from chatfold.eventlog import (
 from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.folder import Folder
 from chatfold.eventlog.line import decode, decode_loosely, references, seq_of
+from tests.support.clock import TickingClock
+from tests.support.strategies import LARGE_TEXT, same
 
 Files = dict[str, bytes]
 

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import LARGE_TEXT, VOCABULARY, events_of, same, texts, unknown_events, values
 
 from benchmarks.workload import events as workload
 from chatfold.eventlog import (
@@ -36,6 +35,7 @@ from chatfold.eventlog import (
 from chatfold.eventlog.line import build, decode, draft, resolve
 from chatfold.eventlog.plain import is_plain
 from chatfold.eventlog.values import MAX_DEPTH, MAX_DIGITS, check
+from tests.support.strategies import LARGE_TEXT, VOCABULARY, events_of, same, texts, unknown_events, values
 
 
 def read_back(event: Event) -> Event:

@@ -1,1 +1,1 @@
-"""Real processes, real files, real kills: what the log does when everything around it breaks."""
+"""What the log does when its files, its callers or its surroundings are not as they should be."""

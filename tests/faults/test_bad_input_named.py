@@ -36,9 +36,9 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.errors import ForkedProcess
 from chatfold.eventlog.line import seal_up
-from faults import broken
-from faults.broken import ENTRIES, make_healthy, segments
-from faults.talk import digest_of, entries_of, ids_of, is_clean, short
+from tests.support.damage import broken
+from tests.support.damage.broken import ENTRIES, make_healthy, segments
+from tests.support.judges.talk import digest_of, entries_of, ids_of, is_clean, short
 
 
 @pytest.fixture

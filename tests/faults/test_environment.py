@@ -22,9 +22,9 @@ from chatfold.eventlog import (
     Text,
     scan,
 )
-from faults.broken import make_healthy, wrong_checksum
-from faults.children import ENVIRONMENT
-from faults.talk import entries_of, ids_of, is_clean, short
+from tests.support.damage.broken import make_healthy, wrong_checksum
+from tests.support.judges.talk import entries_of, ids_of, is_clean, short
+from tests.support.processes.children import ENVIRONMENT
 
 # --- Python and its surroundings ----------------------------------------------------------------------------
 

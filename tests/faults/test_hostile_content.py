@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strategies import same
 
 from chatfold.eventlog import (
     ChatfoldError,
@@ -31,9 +30,10 @@ from chatfold.eventlog import (
 from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.line import MAX_LINE, references
 from chatfold.eventlog.recovery import valid_lines
-from faults.broken import ENTRIES, lines_of, make_healthy, segments
-from faults.faulty_disk import WatchedDisk
-from faults.talk import short
+from tests.support.damage.broken import ENTRIES, lines_of, make_healthy, segments
+from tests.support.disk.faulty_disk import WatchedDisk
+from tests.support.judges.talk import short
+from tests.support.strategies import same
 
 
 @pytest.fixture

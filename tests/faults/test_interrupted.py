@@ -12,10 +12,10 @@ import pytest
 from chatfold.eventlog import DurabilityUnknown, FileStorage, Log, Noted
 from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.lanes import OPEN_CHATS
-from faults.children import next_told, started, told
-from faults.faulty_disk import FailingDisk
-from faults.leaving import WAYS
-from faults.talk import entries_of, ids_of, is_clean, short
+from tests.support.disk.faulty_disk import FailingDisk
+from tests.support.judges.talk import entries_of, ids_of, is_clean, short
+from tests.support.processes.children import next_told, started, told
+from tests.support.processes.leaving import WAYS
 
 # --- a process that ends ------------------------------------------------------------------------------------
 

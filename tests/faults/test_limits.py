@@ -15,10 +15,10 @@ import pytest
 
 from chatfold.eventlog import DiskFull, DurabilityUnknown, FileStorage, Log, ReadOnly
 from chatfold.eventlog.layout import CHATS
-from faults.children import ENVIRONMENT
-from faults.faulty_disk import FailingDisk, SmallDisk
-from faults.operations import opened, prepare
-from faults.talk import ids_of, is_clean, short
+from tests.support.disk.faulty_disk import FailingDisk, SmallDisk
+from tests.support.judges.talk import ids_of, is_clean, short
+from tests.support.processes.children import ENVIRONMENT
+from tests.support.processes.operations import opened, prepare
 
 
 async def _append(log: Log, *names: str) -> None:
@@ -102,7 +102,7 @@ def test_without_threads_it_is_slower_and_nothing_else(
     program = f"""
 import asyncio, concurrent.futures.thread, os, resource
 from chatfold.eventlog import FileStorage, Log
-from faults.talk import short
+from tests.support.judges.talk import short
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)
 async def append(log, *names):
@@ -133,7 +133,7 @@ asyncio.run(main())
 _LIMITED = """
 import asyncio, pathlib, resource
 from chatfold.eventlog import FileStorage, Log, Noted, scan
-from faults.talk import short
+from tests.support.judges.talk import short
 def limit(room):
     used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))

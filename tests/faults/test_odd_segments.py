@@ -10,8 +10,8 @@ import pytest
 from chatfold.eventlog import CorruptLog, FileStorage, Log, check, repair, scan
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.line import header
-from faults.broken import ENTRIES, make_healthy, segments
-from faults.talk import digest_of, entries_of, is_clean, short
+from tests.support.damage.broken import ENTRIES, make_healthy, segments
+from tests.support.judges.talk import digest_of, entries_of, is_clean, short
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 
 from chatfold.eventlog import CorruptLog, DurabilityUnknown, FileStorage, Log, check, repair
 from chatfold.eventlog.disk import Disk
-from faults.broken import segments
-from faults.children import ENVIRONMENT
-from faults.talk import ids_of, is_clean, short
+from tests.support.damage.broken import segments
+from tests.support.judges.talk import ids_of, is_clean, short
+from tests.support.processes.children import ENVIRONMENT
 
 
 async def _append(log: Log, *names: str) -> None:
@@ -205,7 +205,7 @@ def test_standard_streams_are_never_a_file_of_ours(fast_folder: Path) -> None:
     program = f"""
 import asyncio, os
 from chatfold.eventlog import FileStorage, Log
-from faults.talk import short
+from tests.support.judges.talk import short
 async def main():
     for fd in (0, 1, 2):  # here, or the loop itself would take their places
         os.close(fd)

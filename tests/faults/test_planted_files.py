@@ -13,8 +13,8 @@ import pytest
 from chatfold.eventlog import ChatfoldError, FileStorage, Log, Noted, check, repair, salvage, scan
 from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.events import Head
-from faults.broken import segments
-from faults.talk import entries_of, ids_of, is_clean, short
+from tests.support.damage.broken import segments
+from tests.support.judges.talk import entries_of, ids_of, is_clean, short
 
 SECRET = b"nothing of this is for a chat\n" * 40
 LARGE = "a text too large for a line " * 40_000

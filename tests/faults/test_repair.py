@@ -23,9 +23,9 @@ from chatfold.eventlog.events import Head
 from chatfold.eventlog.line import header, seal_up
 from chatfold.eventlog.segment import Position
 from chatfold.eventlog.witness import witness_bytes
-from faults.broken import DAMAGES, ENTRIES, gone_from, lines_of, make_healthy, segments
-from faults.faulty_disk import CHANGING, FailingDisk
-from faults.talk import digest_of, entries_of, is_clean, short
+from tests.support.damage.broken import DAMAGES, ENTRIES, gone_from, lines_of, make_healthy, segments
+from tests.support.disk.faulty_disk import CHANGING, FailingDisk
+from tests.support.judges.talk import digest_of, entries_of, is_clean, short
 
 
 @pytest.fixture(params=DAMAGES)

@@ -11,8 +11,8 @@ import pytest
 from chatfold.eventlog import CorruptLog, FileStorage, Log, Noted, check, scan
 from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.layout import sweep
-from faults.broken import ENTRIES, make_healthy, rewrite, segments
-from faults.talk import entries_of, is_clean, short
+from tests.support.damage.broken import ENTRIES, make_healthy, rewrite, segments
+from tests.support.judges.talk import entries_of, is_clean, short
 
 SEGMENT_BYTES = 1_500
 

@@ -1,4 +1,4 @@
-"""Writes the golden store of the current format: ``python tests/golden/make.py v2``.
+"""Writes the golden store of the current format: ``python -m tests.golden.make v2``.
 
 A golden store is what one released format looks like on disk. It is made once, by the version that introduced
 the format, and read by a test for ever. So this refuses to write where a store is: never run it over an existing

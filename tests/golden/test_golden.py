@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from make import BATCHES, CHAT, decoded
 
 from chatfold.eventlog import FileStorage, Log, Noted, check
+from tests.golden.make import BATCHES, CHAT, decoded
 
 VERSIONS = ["v1"]
 HERE = Path(__file__).parent

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_validity import check, histories, prompted
 
 from chatfold.eventlog import Entry, File, Text
 from chatfold.projections import Cut, Message, Tokens, estimate
 from chatfold.projections.cutting import cut, tokens_of
 from chatfold.projections.prompt import Call, Result
+from tests.projections.test_validity import check, histories, prompted
 
 limits = st.none() | st.integers(0, 60)
 token_limits = st.none() | st.integers(0, 4000)

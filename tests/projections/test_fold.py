@@ -8,10 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from histories import entries, talks, user
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import VOCABULARY, events, events_of, same
 
 from chatfold.eventlog import (
     Entry,
@@ -39,6 +37,8 @@ from chatfold.projections import (
     usage,
 )
 from chatfold.projections.text import text_of
+from tests.support.histories import entries, talks, user
+from tests.support.strategies import VOCABULARY, events, events_of, same
 
 # --- projections as an embedder writes them -----------------------------------------------------------------
 

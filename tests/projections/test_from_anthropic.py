@@ -1,11 +1,11 @@
 """What ``from_anthropic_messages`` makes of the requests that clients send, by example."""
 
 import pytest
-from rules import anthropic_types_accept
-from test_from_providers import PDF, PNG, Object, returned, said, turns_of, user
 
 from chatfold.eventlog import Data, File, MessageAdded, Reasoning, Text, ToolCalled, ToolReturned
 from chatfold.projections.from_anthropic import from_anthropic_messages
+from tests.projections.test_from_providers import PDF, PNG, Object, returned, said, turns_of, user
+from tests.support.oracles.rules import anthropic_types_accept
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
 

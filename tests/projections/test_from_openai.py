@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from rules import check_openai_chat, openai_types_accept
-from test_from_providers import PDF, PNG, Object, chat_of, returned, said, user
 
 from chatfold.eventlog import Data, Event, File, Text, ToolCalled, ToolReturned
 from chatfold.projections.from_openai import from_openai_messages
+from tests.projections.test_from_providers import PDF, PNG, Object, chat_of, returned, said, user
+from tests.support.oracles.rules import check_openai_chat, openai_types_accept
 
 
 def asking(*ids: str, content: Any = None) -> Object:

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-from histories import entries
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rules import check_anthropic, check_openai_chat
-from test_validity import MODELS, histories, prompted
 
 from chatfold.eventlog import (
     Compacted,
@@ -28,6 +25,9 @@ from chatfold.eventlog.values import check
 from chatfold.projections import anthropic, openai_chat
 from chatfold.projections.from_anthropic import from_anthropic_messages
 from chatfold.projections.from_openai import from_openai_messages
+from tests.projections.test_validity import MODELS, histories, prompted
+from tests.support.histories import entries
+from tests.support.oracles.rules import check_anthropic, check_openai_chat
 
 Object = dict[str, Any]
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from test_from_openai import answering
-from test_from_providers import Object, user
 
 from chatfold.projections.from_anthropic import from_anthropic_messages
 from chatfold.projections.from_openai import from_openai_messages
+from tests.projections.test_from_openai import answering
+from tests.projections.test_from_providers import Object, user
 
 ROLES = "'system', 'developer', 'user', 'assistant', 'tool' or 'function'"
 

@@ -1,9 +1,7 @@
 """When each item came into the model's sight and when and why it left, against a look at every entry in turn."""
 
-from histories import assistant, compacted, entries, talks, user
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import events
 
 from chatfold.eventlog import (
     Compacted,
@@ -21,6 +19,8 @@ from chatfold.projections import Contexts, Lifetime, contexts, fold, lifetimes, 
 from chatfold.projections.context import window
 from chatfold.projections.lifetime import stays
 from chatfold.projections.tokens import of_event
+from tests.support.histories import assistant, compacted, entries, talks, user
+from tests.support.strategies import events
 
 KINDS = {
     "context_opened": "opened",

@@ -3,11 +3,9 @@
 from typing import Any, TypeVar
 
 import pytest
-from histories import assistant, entries, erased, talks, user
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
-from strategies import events
 
 from chatfold.eventlog import (
     ChatStarted,
@@ -27,6 +25,8 @@ from chatfold.eventlog.events import PLACEHOLDER
 from chatfold.projections import Projection, fold, lineage, outline, start, usage
 from chatfold.projections.cost import EVERY, Spent
 from chatfold.projections.listing import Fork, Lineage, Outline
+from tests.support.histories import assistant, entries, erased, talks, user
+from tests.support.strategies import events
 
 S = TypeVar("S")
 ALL: tuple[Projection[Any], ...] = (outline, lineage, usage)

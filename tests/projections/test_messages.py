@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from histories import assistant, compacted, entries, user
-from test_validity import check, prompted
 
 from chatfold.eventlog import (
     CompactionReverted,
@@ -34,6 +32,8 @@ from chatfold.eventlog import (
 from chatfold.projections import Message, anthropic, openai_chat, openai_responses
 from chatfold.projections.prompt import INTERRUPTED, first_difference
 from chatfold.projections.text import text_of
+from tests.projections.test_validity import check, prompted
+from tests.support.histories import assistant, compacted, entries, user
 
 REQUEST = ModelCalled("m", "")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rules import (
+
+from tests.support.oracles.rules import (
     anthropic_types_accept,
     check_anthropic,
     check_openai_chat,

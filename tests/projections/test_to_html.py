@@ -7,10 +7,8 @@ from hashlib import sha256
 from html.parser import HTMLParser
 
 import pytest
-from histories import NOON, assistant, compacted, entries, erased, user
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import VOCABULARY, events, events_of
 
 from chatfold.eventlog import (
     CheckpointSet,
@@ -38,6 +36,8 @@ from chatfold.eventlog import (
 from chatfold.projections.happening import REDACTED_EXPORT
 from chatfold.projections.markup import MOST, visible
 from chatfold.projections.to_html import POLICY, STYLE, html_page
+from tests.support.histories import NOON, assistant, compacted, entries, erased, user
+from tests.support.strategies import VOCABULARY, events, events_of
 
 TAGS = {
     "html": {"lang"},

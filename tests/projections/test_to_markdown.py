@@ -6,11 +6,9 @@ from typing import TypeVar
 
 import msgspec
 import pytest
-from histories import NOON, assistant, compacted, entries, erased, user
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from strategies import VOCABULARY, events, events_of
 
 from chatfold.eventlog import (
     ChatStarted,
@@ -50,6 +48,8 @@ from chatfold.eventlog import (
 from chatfold.projections.happening import REDACTED_EXPORT
 from chatfold.projections.quoting import code, fence, quote
 from chatfold.projections.to_markdown import markdown
+from tests.support.histories import NOON, assistant, compacted, entries, erased, user
+from tests.support.strategies import VOCABULARY, events, events_of
 
 AT = " · 2025-02-05 00:00:00 UTC · #1"
 

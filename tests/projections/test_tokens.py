@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import events, texts, values
 
 from chatfold.eventlog import (
     Compacted,
@@ -27,6 +26,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.tokens import FRAMING, IMAGE, LABEL, PAGE, Tokens, estimate, of_event, of_part
+from tests.support.strategies import events, texts, values
 
 
 class Figure(msgspec.Struct):

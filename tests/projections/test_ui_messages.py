@@ -13,8 +13,6 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rules import check_ui_messages
-from strategies import events, mappings
 
 from chatfold.eventlog import (
     Compacted,
@@ -34,6 +32,8 @@ from chatfold.eventlog.events import scrub
 from chatfold.eventlog.values import check
 from chatfold.projections.from_ui import from_ui_messages
 from chatfold.projections.to_ui import ui_messages
+from tests.support.oracles.rules import check_ui_messages
+from tests.support.strategies import events, mappings
 
 Object = dict[str, Any]
 

@@ -12,19 +12,9 @@ from functools import cache
 from itertools import pairwise, product
 from typing import Any, TypeVar
 
-from histories import entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from rules import (
-    anthropic_types_accept,
-    check_anthropic,
-    check_openai_chat,
-    check_openai_responses,
-    openai_types_accept,
-    responses_types_accept,
-)
-from strategies import events, values
 
 from chatfold.eventlog import (
     Compacted,
@@ -71,6 +61,16 @@ from chatfold.projections.context import window
 from chatfold.projections.cutting import cut
 from chatfold.projections.prompt import first_difference
 from chatfold.projections.spans import includes
+from tests.support.histories import entries
+from tests.support.oracles.rules import (
+    anthropic_types_accept,
+    check_anthropic,
+    check_openai_chat,
+    check_openai_responses,
+    openai_types_accept,
+    responses_types_accept,
+)
+from tests.support.strategies import events, values
 
 SAID, AUDIT = "<said>", "<audit>"
 MODELS = (("openai", "gpt"), ("anthropic", "claude"), ("openai", "claude"), ("", ""))

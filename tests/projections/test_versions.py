@@ -1,7 +1,6 @@
 """A projection that computes something else than before gets a new version, or old snapshots would be believed."""
 
 import pytest
-from histories import assistant, compacted, entries, user
 from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog import (
@@ -21,6 +20,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import STANDARD, Projection, fold, start
+from tests.support.histories import assistant, compacted, entries, user
 
 HISTORY: tuple[Event, ...] = (
     ChatStarted("key", "A title"),

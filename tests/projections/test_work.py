@@ -3,11 +3,9 @@
 from typing import Any, TypeVar
 
 import pytest
-from histories import assistant, entries, erased, user
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from strategies import events
 
 from chatfold.eventlog import (
     ContextRecalled,
@@ -34,6 +32,8 @@ from chatfold.projections import Projection, Window, calls, executions, fold, sk
 from chatfold.projections.digest import Execution, ToolUse, digests
 from chatfold.projections.prompt import build
 from chatfold.projections.work import Executions, OpenCall, Skill
+from tests.support.histories import assistant, entries, erased, user
+from tests.support.strategies import events
 
 S = TypeVar("S")
 RUNS = (None, "r1", "r2")

@@ -2,7 +2,6 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from told import long_talk, memory, told
 
 from chatfold.agent import Chat, assistant, user
 from chatfold.eventlog import (
@@ -22,6 +21,7 @@ from chatfold.eventlog import (
 from chatfold.replay.inspect.belonging import belonging
 from chatfold.replay.inspect.rows import is_failure, row
 from chatfold.replay.inspect.selecting import selected, turns, wanted
+from tests.support.debugger.told import long_talk, memory, told
 
 
 async def test_a_call_and_its_result_a_request_and_its_answer_a_run_and_its_end() -> None:

@@ -7,14 +7,23 @@ import sys
 from pathlib import Path
 
 import pytest
-from commanded import TOP, assert_one_line, bytes_of, contents, environment, lines, process, run
-from scripted import CHAT, FORK, WIDE, scripted
 
 from chatfold.agent import Store, user
 from chatfold.eventlog import check
 from chatfold.eventlog.line import seal_up
 from chatfold.replay.commands.asking import verb
 from chatfold.replay.output import Out
+from tests.support.debugger.commanded import (
+    TOP,
+    assert_one_line,
+    bytes_of,
+    contents,
+    environment,
+    lines,
+    process,
+    run,
+)
+from tests.support.debugger.scripted import CHAT, FORK, WIDE, scripted
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from commanded import assert_one_line, bytes_of, lines, run
-from scripted import CHAT, FORK, WIDE, scripted
+
+from tests.support.debugger.commanded import assert_one_line, bytes_of, lines, run
+from tests.support.debugger.scripted import CHAT, FORK, WIDE, scripted
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 
 import pytest
-from commanded import Shown, lines, run, several_on_terminal
-from scripted import CHAT, FORK, scripted
+
+from tests.support.debugger.commanded import Shown, lines, run, several_on_terminal
+from tests.support.debugger.scripted import CHAT, FORK, scripted
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cli"
 COMMANDS: dict[str, list[str]] = {

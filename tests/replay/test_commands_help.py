@@ -10,14 +10,14 @@ from pathlib import Path
 
 import click
 import pytest
-from chats import turns
-from commanded import PROGRESS, TOP, environment, process, run
-from scripted import CHAT, FORK, scripted
 
 from chatfold.agent import Chat, Store, assistant, user
 from chatfold.eventlog import CheckpointSet, Compacted, ModelCalled, ModelReturned
 from chatfold.replay.cli import VERBS, cli
 from chatfold.replay.output import Out
+from tests.support.chats import turns
+from tests.support.debugger.commanded import PROGRESS, TOP, environment, process, run
+from tests.support.debugger.scripted import CHAT, FORK, scripted
 
 
 def examples(verb: str) -> list[list[str]]:

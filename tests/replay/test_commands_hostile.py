@@ -7,11 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commanded import SGR, command, environment, lines, on_terminal, run, several_on_terminal, told_as_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted import HOSTILE
-from strategies import events
 
 from chatfold.agent import Store, assistant, user
 from chatfold.eventlog import (
@@ -38,6 +35,18 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from tests.support.debugger.commanded import (
+    SGR,
+    command,
+    environment,
+    lines,
+    on_terminal,
+    run,
+    several_on_terminal,
+    told_as_lines,
+)
+from tests.support.debugger.scripted import HOSTILE
+from tests.support.strategies import events
 
 KEY = f"evil{HOSTILE}"
 OTHER = f"other{HOSTILE}"

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commanded import lines, run
-from scripted import CHAT, FORK, scripted
+
+from tests.support.debugger.commanded import lines, run
+from tests.support.debugger.scripted import CHAT, FORK, scripted
 
 ITEM = "seq seqs kind role tokens text"
 SIDE = "chat seq turn context title items tokens"
@@ -137,7 +138,7 @@ def test_messages_come_in_the_shape_that_is_asked_for(store: Path) -> None:
 
 @pytest.mark.parametrize("point", ["24", "25", "26"])
 def test_hostile_text_is_the_same_text_to_a_program(point: str, store: Path) -> None:
-    from scripted import HOSTILE
+    from tests.support.debugger.scripted import HOSTILE
 
     assert HOSTILE in str(strings(one(store, "show", f"{CHAT}@{point}")["entry"]))
 

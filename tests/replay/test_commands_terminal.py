@@ -7,12 +7,12 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from commanded import SGR, Shown, on_terminal, process, several_on_terminal
-from long_chats import long_history, recorded
-from scripted import CHAT, FORK, scripted
-from test_commands_golden import COMMANDS
 
 from chatfold.replay.terminal import width
+from tests.replay.test_commands_golden import COMMANDS
+from tests.support.debugger.commanded import SGR, Shown, on_terminal, process, several_on_terminal
+from tests.support.debugger.long_chats import long_history, recorded
+from tests.support.debugger.scripted import CHAT, FORK, scripted
 
 LISTS = [name for name in COMMANDS if name.split("-")[0] in ("ls", "log", "tree", "search")]
 
@@ -158,7 +158,7 @@ def test_ctrl_c_on_the_terminal_ends_with_130(store: Path) -> None:
 def ended(shell: str) -> Shown:
     import subprocess
 
-    from commanded import TOP, environment
+    from tests.support.debugger.commanded import TOP, environment
 
     done = subprocess.run(
         ["sh", "-c", shell],

@@ -5,9 +5,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from commanded import lines, run
 
 from chatfold.eventlog import ChatStarted, FileStorage, Forked, Log
+from tests.support.debugger.commanded import lines, run
 
 
 def _told(*args: str, store: Path) -> list[tuple[str, int]]:

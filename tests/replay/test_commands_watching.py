@@ -15,13 +15,22 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from chats import finished, started
-from commanded import TOP, assert_one_line, bytes_of, command, contents, environment, lines, run
-from scripted import CHAT, FORK, scripted
-from test_commands_golden import COMMANDS
 
 from chatfold.agent import Store, assistant, user
 from chatfold.eventlog import scan
+from tests.replay.test_commands_golden import COMMANDS
+from tests.support.chats import finished, started
+from tests.support.debugger.commanded import (
+    TOP,
+    assert_one_line,
+    bytes_of,
+    command,
+    contents,
+    environment,
+    lines,
+    run,
+)
+from tests.support.debugger.scripted import CHAT, FORK, scripted
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,8 @@
 import asyncio
 
 import pytest
-from histories import talks
 from hypothesis import given
 from hypothesis import strategies as st
-from told import long_talk, memory, told
 
 from chatfold.agent import Moment, assistant, user
 from chatfold.eventlog import Event, Noted, ToolCalled, ToolReturned
@@ -21,6 +19,8 @@ from chatfold.replay.inspect.comparing import (
 )
 from chatfold.replay.inspect.items import items_of
 from chatfold.replay.inspect.matching import out_of_order, shared
+from tests.support.debugger.told import long_talk, memory, told
+from tests.support.histories import talks
 
 
 async def add_up(before: Moment, after: Moment) -> Comparison:

@@ -9,15 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 import pytest
-from chats import finished, started
-from commanded import bytes_of
-from conftest import TickingClock
-from histories import talks
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from long_chats import long_history, recorded
-from scripted import CHAT, scripted
-from told import long_talk, memory, told
 
 from chatfold.agent import Chat, Moment, Store, user
 from chatfold.eventlog import (
@@ -33,6 +26,13 @@ from chatfold.eventlog import (
 from chatfold.projections import STANDARD, View, contexts, fold, projection, start, usage
 from chatfold.replay.inspect.cursor import Replay, replaying
 from chatfold.replay.inspect.places import AmbiguousChat, NoStore
+from tests.support.chats import finished, started
+from tests.support.clock import TickingClock
+from tests.support.debugger.commanded import bytes_of
+from tests.support.debugger.long_chats import long_history, recorded
+from tests.support.debugger.scripted import CHAT, scripted
+from tests.support.debugger.told import long_talk, memory, told
+from tests.support.histories import talks
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Replay]]
 

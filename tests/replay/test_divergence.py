@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from recorded_bot import OwnCode, bot, build, diverged, edited, first, run_of, talked
-
 from chatfold.agent import Agent, OpenAIModel, ScriptedModel, Store, tool
 from chatfold.eventlog import ModelCalled, Text, ToolReturned
 from chatfold.replay.judging.divergence import first_change
 from chatfold.replay.judging.rehearsal import rehearse
+from tests.support.debugger.recorded_bot import OwnCode, bot, build, diverged, edited, first, run_of, talked
 
 
 async def test_one_changed_prompt_is_told_exactly() -> None:

@@ -3,9 +3,7 @@
 import asyncio
 
 import pytest
-from histories import talks
 from hypothesis import given
-from told import long_talk, memory, told
 
 from chatfold.agent import NoSuchContext, user
 from chatfold.eventlog import (
@@ -25,6 +23,8 @@ from chatfold.projections import contexts
 from chatfold.projections.context import MAIN
 from chatfold.projections.cutting import tokens_of
 from chatfold.replay.inspect.items import context_of
+from tests.support.debugger.told import long_talk, memory, told
+from tests.support.histories import talks
 
 
 @given(talks())

@@ -8,11 +8,11 @@ import threading
 from typing import Any
 
 import pytest
-from recorded_bot import build, diverged, talked
 
 from chatfold.agent import Agent, ScriptedModel, Store
 from chatfold.replay.judging.offline import LiveCall, offline
 from chatfold.replay.judging.rehearsal import rehearse
+from tests.support.debugger.recorded_bot import build, diverged, talked
 
 
 async def test_the_models_own_ask_is_never_called() -> None:

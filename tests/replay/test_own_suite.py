@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from recorded_bot import EXAMPLES, TALK, bot, build, edited, first, talked
 
 from chatfold.agent import Agent, ScriptedModel, Store
 from chatfold.eventlog import ToolReturned
 from chatfold.replay.inspect.places import NoStore
 from chatfold.replay.testing import assert_chat_replays, assert_replays
+from tests.support.debugger.recorded_bot import EXAMPLES, TALK, bot, build, edited, first, talked
 
 
 async def record(folder: Path) -> Path:

@@ -3,10 +3,8 @@
 import asyncio
 from collections import Counter
 
-from histories import talks
 from hypothesis import given
 from hypothesis import strategies as st
-from told import long_talk, memory, told
 
 from chatfold.agent import Moment, assistant, user
 from chatfold.eventlog import (
@@ -30,6 +28,8 @@ from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, estimate, of_event
 from chatfold.replay.inspect.items import kind_name
 from chatfold.replay.inspect.picture import Bucket, Mark, Picture, drawn, picture, stats
+from tests.support.debugger.told import long_talk, memory, told
+from tests.support.histories import talks
 
 
 def cost(event: Event) -> int:

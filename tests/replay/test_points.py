@@ -3,10 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
-from histories import talks
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from told import memory, told
 
 from chatfold.agent import Chat
 from chatfold.eventlog import (
@@ -25,6 +23,8 @@ from chatfold.eventlog import (
 from chatfold.projections import contexts
 from chatfold.replay.inspect.address import HEAD, Address, Point, point
 from chatfold.replay.inspect.points import names, range_of, request, request_number, seq_of
+from tests.support.debugger.told import memory, told
+from tests.support.histories import talks
 
 _EXTRA: list[Event] = [
     ModelCalled("m", "r"),

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import events
 
 from chatfold.agent import Moment, Store, steps
 from chatfold.agent.exporting import Form
@@ -36,6 +35,7 @@ from chatfold.eventlog import (
 from chatfold.projections.happening import REDACTED_EXPORT
 from chatfold.replay.redacting import Redaction, Report, export, redacted
 from chatfold.replay.rules import BadRule, Rules, may_hold_secrets
+from tests.support.strategies import events
 
 FORMS: tuple[Form, ...] = get_args(Form)
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_bot import build, diverged, edited, first, put, run_of, step, talked
 
 from chatfold.agent import Agent, Answer, Chat, ModelFailed, Policy, ScriptedModel, Store, execution, tool
 from chatfold.agent.models import Line
@@ -24,6 +23,7 @@ from chatfold.eventlog import (
 )
 from chatfold.replay.judging.rehearsal import rehearse
 from chatfold.replay.judging.verdict import verdict
+from tests.support.debugger.recorded_bot import build, diverged, edited, first, put, run_of, step, talked
 
 # --- what is the same ------------------------------------------------------------------------------------
 

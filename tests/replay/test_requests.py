@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from recorded_bot import OwnCode, edited, first, step, talked
 
 from chatfold.agent import Agent, AnthropicModel, OpenAIModel, ScriptedModel, Store, tool
 from chatfold.agent.models import Answer
 from chatfold.eventlog import ModelCalled, NoSuchPoint, Text, ToolReturned
 from chatfold.replay.judging.requests import sent
+from tests.support.debugger.recorded_bot import OwnCode, edited, first, step, talked
 
 
 @tool

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from recorded_bot import build, step, talked
 
 from chatfold.agent import Agent, Chat, ModelFailed, ScriptedModel, Store, tool
 from chatfold.eventlog import Forked, MessageAdded, NoSuchPoint, SendRequested, ToolReturned
@@ -11,6 +10,7 @@ from chatfold.projections import contexts
 from chatfold.projections.text import text_of
 from chatfold.replay.judging.rehearsal import Factory
 from chatfold.replay.judging.rerunning import rerun
+from tests.support.debugger.recorded_bot import build, step, talked
 
 used: list[int] = []
 

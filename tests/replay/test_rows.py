@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import VOCABULARY, events, events_of
 
 from chatfold.eventlog import (
     Compacted,
@@ -23,6 +22,7 @@ from chatfold.eventlog import (
 )
 from chatfold.replay.inspect.items import kind_name
 from chatfold.replay.inspect.rows import is_failure, row, told
+from tests.support.strategies import VOCABULARY, events, events_of
 
 
 @given(st.sampled_from((*VOCABULARY, Unknown)).flatmap(events_of), st.integers(1, 60))

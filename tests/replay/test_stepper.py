@@ -8,12 +8,12 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from long_chats import long_history, recorded
-from stepped import PATIENCE, PROGRAM, TOP, Pty, Screen
-from stepping_story import END, STORY
 
 from chatfold.agent import Store, assistant, user
 from chatfold.eventlog import Event, Text, ToolCalled, ToolReturned
+from tests.support.debugger.long_chats import long_history, recorded
+from tests.support.debugger.stepped import PATIENCE, PROGRAM, TOP, Pty, Screen
+from tests.support.debugger.stepping_story import END, STORY
 
 _CTRL_C, _UP, _PAGE_DOWN = "\x03", "\x1b[A", "\x1b[6~"
 

@@ -1,11 +1,11 @@
 """What the keys of the stepper do, each on a chat that has what it looks for."""
 
 import pytest
-from stepping_story import END, pressed, sessions, typed
 
 from chatfold.agent import assistant, user
 from chatfold.replay.stepping.detail import details
 from chatfold.replay.stepping.presses import begun, grown, played, press
+from tests.support.debugger.stepping_story import END, pressed, sessions, typed
 
 
 @pytest.mark.parametrize(

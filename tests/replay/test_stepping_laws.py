@@ -3,10 +3,8 @@
 from typing import Any
 
 import pytest
-from histories import talks
 from hypothesis import given
 from hypothesis import strategies as st
-from stepping_story import sessions
 
 from chatfold.agent import user
 from chatfold.eventlog import Log, MemoryStorage
@@ -18,6 +16,8 @@ from chatfold.replay.stepping.presses import KEYS, PLAIN, begun, press
 from chatfold.replay.stepping.screen import Shown, Size, frame
 from chatfold.replay.stepping.sieve import Sieve
 from chatfold.replay.terminal import width
+from tests.support.debugger.stepping_story import sessions
+from tests.support.histories import talks
 
 _KEYS = st.one_of(
     st.sampled_from(sorted({*KEYS, *PLAIN})),

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import values
 
 from chatfold.projections.wire import plain
 from chatfold.replay.inspect.times import ago, clock, iso
@@ -27,6 +26,7 @@ from chatfold.replay.terminal import (
     wants_colour,
     width,
 )
+from tests.support.strategies import values
 
 texts = st.text(st.characters(exclude_categories=()), max_size=30)
 BENIGN = "\u200c\u200d\xa0\u202f\u3000"

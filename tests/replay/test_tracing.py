@@ -3,9 +3,7 @@
 import asyncio
 
 import pytest
-from histories import talks
 from hypothesis import given
-from told import long_talk, memory, told
 
 from chatfold.agent import Chat, Moment, assistant, user
 from chatfold.eventlog import (
@@ -27,6 +25,8 @@ from chatfold.projections.tokens import of_event
 from chatfold.replay.inspect.address import address
 from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.inspect.tracing import Trace, survived, trace
+from tests.support.debugger.told import long_talk, memory, told
+from tests.support.histories import talks
 
 
 def is_seen(moment: Moment, entry: Entry) -> bool:

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_bot import build, edited, first, talked
 
 from chatfold.agent import Store
 from chatfold.agent.opening import keep_view
@@ -27,6 +26,7 @@ from chatfold.replay.judging.rehearsal import RedactedRecording, rehearse
 from chatfold.replay.judging.verdict import verdict
 from chatfold.replay.redacting import redacted
 from chatfold.replay.rules import Rules
+from tests.support.debugger.recorded_bot import build, edited, first, talked
 
 
 async def test_a_recording_that_nobody_touched_holds() -> None:

@@ -1,0 +1,1 @@
+"""Ways to damage a chat's files and messages, and chats to damage."""

@@ -1,0 +1,1 @@
+"""Disks that fail: simulated, faulty, or real and mounted for the test."""

@@ -1,0 +1,1 @@
+"""Programs that tests start as processes, kill, and judge by what they said."""
