@@ -27,22 +27,30 @@ from msgspec import Meta
 
 from chatfold.agent.tools import Tool, tool
 
-MOMENT = 1.0
-"""Seconds between being told to end and being made to; also for what is still to be read then."""
-
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM", "SHELL")
 _CHUNK = 1 << 16
 
 
 def shell_tool(
-    cwd: Path | str, *, seconds: float = 60.0, most: int = 20_000, env: Mapping[str, str] | None = None
+    cwd: Path | str,
+    *,
+    seconds: float = 60.0,
+    most: int = 20_000,
+    env: Mapping[str, str] | None = None,
+    grace: float = 1.0,
 ) -> Tool:
-    """``seconds``: the most a command may take; the model may ask for less. ``env``: on top of the few variables there are."""
+    """A tool that runs shell commands in ``cwd``.
+
+    ``seconds``: the most a command may take; the model may ask for less.
+    ``most``: how many bytes of each stream are kept.
+    ``env``: on top of the few variables there are.
+    ``grace``: seconds between SIGTERM and SIGKILL; also how long what a command left unread is waited for.
+    """
     folder = Path(cwd)
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(env or {})
     within = Meta(gt=0, le=seconds, description=f"seconds until it is ended; at most {seconds:g}")
 
-    @tool(timeout=seconds + 6 * MOMENT)
+    @tool(timeout=seconds + 6 * max(grace, 1.0))
     async def exec_shell(
         command: Annotated[str, Meta(description="run by /bin/sh -c; its input is empty")],
         cwd: Annotated[
@@ -57,7 +65,7 @@ def shell_tool(
         place = _inside(folder, cwd)
         if isinstance(place, str):
             return {"success": False, "error": place}
-        return await _run(command, place, environment, timeout, most)
+        return await _run(command, place, environment, timeout, most, grace)
 
     return exec_shell
 
@@ -74,7 +82,9 @@ def _inside(folder: Path, cwd: str | None) -> Path | str:
     return place if place.is_dir() else f"{cwd!r} is not a folder"
 
 
-async def _run(command: str, cwd: Path, env: Mapping[str, str], seconds: float, most: int) -> dict[str, Any]:
+async def _run(
+    command: str, cwd: Path, env: Mapping[str, str], seconds: float, most: int, grace: float
+) -> dict[str, Any]:
     out, err = _Kept(most), _Kept(most)
     timed_out = False
     async with _reading(out) as (to_out, out_end), _reading(err) as (to_err, err_end):
@@ -86,8 +96,8 @@ async def _run(command: str, cwd: Path, env: Mapping[str, str], seconds: float, 
         except TimeoutError:
             timed_out = True
         finally:
-            await _ended(await starting)  # also if we were cancelled while it started
-        await asyncio.wait((out_end, err_end), timeout=MOMENT)
+            await _ended(await starting, grace)  # also if we were cancelled while it started
+        await asyncio.wait((out_end, err_end), timeout=grace)
     code = None if timed_out else process.returncode
     result = {"success": code == 0, "exit_code": code, "stdout": out.text(), "stderr": err.text()}
     return {**result, "timed_out": True} if timed_out else result
@@ -111,17 +121,17 @@ async def _started(
         )
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Nothing of the group is left. Should we be cancelled while it has its moment, it has none."""
+async def _ended(process: asyncio.subprocess.Process, grace: float) -> None:
+    """Nothing of the group is left. If we are cancelled during its grace, it has none."""
     group = process.pid
     try:
         _signal(group, signal.SIGTERM)
-        await _gone(group, MOMENT)
+        await _gone(group, grace)
     finally:
         _signal(group, signal.SIGKILL)
         with suppress(TimeoutError):  # cancelled, too: or the loop may be closed before it hears of the end
-            await asyncio.wait_for(process.wait(), MOMENT)
-    await _gone(group, MOMENT / 4)
+            await asyncio.wait_for(process.wait(), max(grace, 1.0))  # SIGKILL is quick, but a busy machine is not
+    await _gone(group, grace / 4)
     _bury(group)
 
 
