@@ -1,33 +1,39 @@
-"""What all tests share: how long hypothesis searches, a clock that tests own, and a store in a scratch folder.
+"""What all tests share: how long hypothesis searches, what runs when, a clock that tests own, and a store in a scratch folder."""
 
-``HYPOTHESIS_PROFILE=long`` searches longer and anew each time; the default is quick and always the same.
-"""
-
-import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from chatfold.eventlog import FileStorage, Log
+from tests.support import profile
+from tests.support.ci import Account
 from tests.support.clock import TickingClock
 
-_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-settings.register_profile(
-    "quick",
-    deadline=None,
-    derandomize=True,
-    max_examples=60,
-    stateful_step_count=25,
-    suppress_health_check=_SLOW,
-)
-settings.register_profile(
-    "long", deadline=None, max_examples=1500, stateful_step_count=50, suppress_health_check=_SLOW
-)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+profile.load()
+_CAMPAIGN = Path(__file__).with_name("campaign")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--processor-seconds",
+        type=float,
+        default=0,
+        help="fail if a file takes more, outside of the campaign",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Account(config))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is in ``tests/campaign`` belongs to the campaign; the quick suite runs what is marked ``smoke``, too."""
+    for item in items:
+        if item.path.is_relative_to(_CAMPAIGN) and item.get_closest_marker("smoke") is None:
+            item.add_marker("campaign")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -306,6 +306,7 @@ async def alive(*kinds: type) -> int:
     return sum(isinstance(one, kinds) for one in gc.get_objects())
 
 
+@pytest.mark.campaign
 async def test_two_hundred_chats_at_once_keep_their_order_lose_nothing_and_leave_nothing_behind() -> None:
     store = Store(MemoryStorage())
     made: Agent

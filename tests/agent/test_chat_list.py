@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -41,6 +40,7 @@ from chatfold.projections.snapshots import dump
 from tests.support.clock import TickingClock
 from tests.support.histories import talks, user
 from tests.support.judges.talk import digest_of
+from tests.support.profile import searched
 from tests.support.strategies import batches
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -170,7 +170,7 @@ class Lists(RuleBasedStateMachine):
 
 
 TestLists = Lists.TestCase
-TestLists.settings = settings(max_examples=max(20, settings().max_examples // 3))
+TestLists.settings = searched(1 / 3)
 
 
 # --- what a list shows -----------------------------------------------------------------------------------

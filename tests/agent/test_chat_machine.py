@@ -11,7 +11,6 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
@@ -25,6 +24,7 @@ from tests.support.machines.talking import Talking, keys, numbers, whos
 from tests.support.machines.two_stores import Who, other
 from tests.support.oracles.naive_chat import NaiveChat, Refused, searchable
 from tests.support.oracles.naive_prompt import COST, Fact, Message, facts_of, summaries_of, summed_up, unclear
+from tests.support.profile import searched
 
 _named = st.sampled_from(("start", "then", "middle", "nowhere"))
 points = st.sampled_from((numbers, numbers, numbers, _named)).flatmap(lambda some: some)
@@ -404,6 +404,4 @@ async def _is_gone(verb: Awaitable[Any]) -> bool:
 
 
 TestChats = Chats.TestCase
-TestChats.settings = settings(
-    max_examples=settings().max_examples * 4 // 3, stateful_step_count=settings().stateful_step_count * 2
-)
+TestChats.settings = searched(4 / 3, steps=2)

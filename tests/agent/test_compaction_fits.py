@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import CannotFit, Chat, Moment, Policy, Store, assistant, system, user
@@ -21,6 +21,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import Message, contexts
 from chatfold.projections.cutting import tokens_of
+from tests.support.profile import searched
 
 # --- what happens before ---------------------------------------------------------------------------------
 
@@ -122,9 +123,7 @@ async def lived(history: list[Move]) -> Chat:
     return chat
 
 
-MANY = settings(
-    max_examples=max(150, settings().max_examples)
-)  # these are cheap, and what they look for is rare
+MANY = searched(2.5)  # these are cheap, and what they look for is rare
 
 
 # --- what must be true afterwards ------------------------------------------------------------------------

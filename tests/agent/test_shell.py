@@ -21,11 +21,10 @@ from tests.support.chats import a_store  # noqa: F401
 
 
 async def run(
-    folder: Path, command: str, *, most: int = 20_000, seconds: float = 20, **args: Any
+    folder: Path, command: str, *, most: int = 20_000, seconds: float = 20, grace: float = 0.1, **args: Any
 ) -> dict[str, Any]:
-    result: dict[str, Any] = await shell_tool(folder, seconds=seconds, most=most).call(
-        {"command": command, **args}
-    )
+    made = shell_tool(folder, seconds=seconds, most=most, grace=grace)
+    result: dict[str, Any] = await made.call({"command": command, **args})
     return result
 
 
@@ -116,7 +115,7 @@ async def test_of_a_flood_the_beginning_and_the_end_are_kept_of_both_streams(tmp
 
 
 async def test_others_go_on_while_a_command_floods_us(tmp_path: Path) -> None:
-    flooding = asyncio.create_task(run(tmp_path, "yes", timeout=1))
+    flooding = asyncio.create_task(run(tmp_path, "yes", timeout=0.5))
     longest = 0.0
     while not flooding.done():
         before = time.thread_time()  # what a busy machine does meanwhile does not count
@@ -181,7 +180,7 @@ async def test_a_tool_whose_folder_is_gone_says_so(tmp_path: Path) -> None:
 
 async def test_out_of_time_it_is_ended_and_what_it_wrote_is_kept(tmp_path: Path) -> None:
     before = time.perf_counter()
-    result = await run(tmp_path, "echo so far; echo $$ > pid; sleep 600", timeout=1)
+    result = await run(tmp_path, "echo so far; echo $$ > pid; sleep 600", timeout=0.5)
     assert result == {
         "success": False,
         "exit_code": None,
@@ -194,7 +193,7 @@ async def test_out_of_time_it_is_ended_and_what_it_wrote_is_kept(tmp_path: Path)
 
 
 async def test_it_may_clean_up_when_it_is_told_to_end(tmp_path: Path) -> None:
-    result = await run(tmp_path, "trap 'echo cleaned; exit' TERM; sleep 600 & wait", timeout=1)
+    result = await run(tmp_path, "trap 'echo cleaned; exit' TERM; sleep 600 & wait", timeout=0.5, grace=1)
     assert (result["stdout"], result["timed_out"]) == ("cleaned\n", True)
 
 
@@ -202,7 +201,7 @@ async def test_whoever_does_not_want_to_end_is_made_to(tmp_path: Path) -> None:
     stubborn = (
         "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.1; done' & trap '' TERM; wait; sleep 600"
     )
-    assert (await run(tmp_path, stubborn, timeout=1))["timed_out"]
+    assert (await run(tmp_path, stubborn, timeout=0.5))["timed_out"]
     assert not is_alive(await written(tmp_path / "pid"))
 
 
@@ -255,7 +254,8 @@ async def test_cancelled_while_it_is_being_started_it_is_ended_with_all_its_chil
 
 
 async def test_cancelled_twice_it_gets_no_moment(tmp_path: Path) -> None:
-    task = asyncio.create_task(run(tmp_path, "trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done"))
+    stubborn = "trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done"
+    task = asyncio.create_task(run(tmp_path, stubborn, grace=20))
     pid = await written(tmp_path / "pid")
     task.cancel()
     await asyncio.sleep(0.05)
@@ -298,7 +298,7 @@ async def test_a_command_that_fails_is_a_failure_of_the_run_and_told_with_both_s
 
 async def test_a_run_that_is_cancelled_takes_its_command_along(store: Store, tmp_path: Path) -> None:
     command = step(("exec_shell", {"command": "echo $$ > pid; sleep 600"}))
-    made, _ = agent(store, [command, "done"], [shell_tool(tmp_path)])
+    made, _ = agent(store, [command, "done"], [shell_tool(tmp_path, grace=0.1)])
     task = asyncio.create_task(made.run("chat", "now this"))
     pid = await written(tmp_path / "pid")
     task.cancel()

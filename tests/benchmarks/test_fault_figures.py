@@ -74,6 +74,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
+@pytest.mark.campaign
 def test_shares_are_run_side_by_side_and_added_up_and_one_that_ends_badly_is_a_violation(
     tmp_path: Path,
 ) -> None:
@@ -87,6 +88,7 @@ def test_shares_are_run_side_by_side_and_added_up_and_one_that_ends_badly_is_a_v
 
 
 @pytest.mark.usefixtures("small_parts")
+@pytest.mark.campaign
 def test_a_run_that_was_broken_off_goes_on_where_it_was_unless_something_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

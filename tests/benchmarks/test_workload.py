@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.conversation import (
@@ -25,6 +25,7 @@ from benchmarks.workload import event_of, events, message_of, turns
 from chatfold.agent import Store
 from chatfold.eventlog import FileStorage, Log
 from chatfold.projections import prompt
+from tests.support.profile import searched
 
 seeds = st.integers(0, 2**32)
 
@@ -94,7 +95,7 @@ def test_a_summary_begins_as_it_does_in_a_prompt() -> None:
     assert SUMMARY == prompt.SUMMARY
 
 
-@settings(max_examples=10)
+@searched(1 / 6)
 @given(seeds, st.integers(1, 12))
 async def test_whatever_the_workload_says_is_read_back_and_sent_as_it_was_said(seed: int, count: int) -> None:
     """The generator of the benchmarks, drawn by the property tests."""

@@ -175,6 +175,7 @@ def _unconfirmed(entries: Sequence[Entry]) -> list[str]:
 # --- who else may cancel something -------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 async def test_a_message_whose_sender_gave_up_waiting_is_answered_all_the_same(fast_folder: Path) -> None:
     async with agent_in(World(fast_folder), in_memory(), alone=True) as agent:
         run = asyncio.create_task(agent.run(CHAT, FIRST.text, id=FIRST.id))
@@ -190,6 +191,7 @@ async def give_up() -> str:
     raise asyncio.CancelledError
 
 
+@pytest.mark.smoke
 async def test_a_tool_that_is_cancelled_from_within_has_failed(fast_folder: Path) -> None:
     script: list[Line] = [Answer(calls=(Asked("c1", "give_up"),)), "done"]
     async with Agent(model=ScriptedModel(script), tools=[give_up]) as agent:
@@ -198,6 +200,7 @@ async def test_a_tool_that_is_cancelled_from_within_has_failed(fast_folder: Path
         _has_ended(await _all(agent), "done")
 
 
+@pytest.mark.smoke
 async def test_a_model_that_is_cancelled_from_within_is_not_asked_for_ever() -> None:
     def give_up(_: object) -> Answer:
         raise asyncio.CancelledError

@@ -84,10 +84,12 @@ LIES: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.smoke
 def test_the_checker_has_nothing_against_the_truth(place: Path) -> None:
     Checker(place, Figures()).check()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("lie", LIES)
 def test_the_checker_finds(place: Path, lie: str) -> None:
     name, old, new = LIES[lie]

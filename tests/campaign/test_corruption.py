@@ -31,6 +31,7 @@ def intact(fast_folder: Path) -> Intact:
     return small(fast_folder / "small" / "store")
 
 
+@pytest.mark.smoke
 async def test_a_reader_that_alters_a_value_is_found_out(
     intact: Intact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,6 +46,7 @@ async def test_a_reader_that_alters_a_value_is_found_out(
         await Judge(intact).quickly()
 
 
+@pytest.mark.smoke
 async def test_a_reader_that_leaves_out_the_end_is_found_out(
     intact: Intact, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def _ids(folder: Path) -> list[str | None]:
     return [entry.id for entry in scan(folder) if entry.id is not None]
 
 
+@pytest.mark.smoke
 async def test_a_full_disk_is_said_and_leaves_nothing_half(small_folder: tuple[Path, SmallDisk]) -> None:
     root, disk = small_folder
     names: list[str] = []
@@ -86,6 +87,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing_half(small_folder: tuple[P
         await log.storage.close()
 
 
+@pytest.mark.smoke
 async def test_with_room_again_the_same_storage_goes_on(small_folder: tuple[Path, SmallDisk]) -> None:
     root, disk = small_folder
     ballast = root / "ballast"
@@ -103,6 +105,7 @@ async def test_with_room_again_the_same_storage_goes_on(small_folder: tuple[Path
     assert is_clean(root / "chats" / "chat")
 
 
+@pytest.mark.smoke
 async def test_of_a_group_that_does_not_fit_whole_appends_are_kept(fast_folder: Path) -> None:
     disk = SmallDisk(1 << 40)
     async with Log(FileStorage(fast_folder, disk=disk)) as log:
@@ -120,6 +123,7 @@ async def test_of_a_group_that_does_not_fit_whole_appends_are_kept(fast_folder: 
     assert ids_of(fast_folder / "chats" / "chat") == ["first", *kept, "last"]
 
 
+@pytest.mark.smoke
 async def test_of_two_appends_with_one_id_neither_is_kept_if_there_is_no_room(fast_folder: Path) -> None:
     """In one group: the second is told what became of the first."""
     disk = SmallDisk(1 << 40)
@@ -133,6 +137,7 @@ async def test_of_two_appends_with_one_id_neither_is_kept_if_there_is_no_room(fa
     assert ids_of(fast_folder / "chats" / "chat") == ["first"]
 
 
+@pytest.mark.smoke
 async def test_an_append_that_found_no_room_can_be_retried_by_its_id(fast_folder: Path) -> None:
     disk = SmallDisk(1 << 40)
     async with Log(FileStorage(fast_folder, disk=disk)) as log:
@@ -146,6 +151,7 @@ async def test_an_append_that_found_no_room_can_be_retried_by_its_id(fast_folder
     assert ids_of(fast_folder / "chats" / "chat") == ["w.1", "w.2"]
 
 
+@pytest.mark.smoke
 async def test_an_append_that_found_no_room_leaves_nothing_in_memory(fast_folder: Path) -> None:
     """Or whoever tries again until there is room would fill it, with what did not fit."""
     disk = SmallDisk(1 << 40)
@@ -167,6 +173,7 @@ async def _refused(log: Log, number: int) -> "weakref.ref[DiskFull]":
     raise AssertionError("there was room")
 
 
+@pytest.mark.smoke
 def test_a_file_size_limit_is_no_room_too(tmp_path: Path) -> None:
     """EFBIG, from the kernel, in a process of its own."""
     with started("appending", tmp_path, "chat", "w", "full", 8 << 20, 500) as child:
@@ -196,6 +203,7 @@ async def _one_failed_sync(root: Path) -> tuple[Log, list[object]]:
     return log, list(answers)
 
 
+@pytest.mark.smoke
 async def test_everybody_who_shares_a_failed_sync_is_told(fast_folder: Path) -> None:
     log, answers = await _one_failed_sync(fast_folder)
     assert all(isinstance(answer, DurabilityUnknown) for answer in answers)
@@ -203,6 +211,7 @@ async def test_everybody_who_shares_a_failed_sync_is_told(fast_folder: Path) -> 
         await log.storage.close()
 
 
+@pytest.mark.smoke
 async def test_after_a_failed_sync_nothing_is_acknowledged_until_the_storage_is_reopened(
     fast_folder: Path,
 ) -> None:
@@ -220,6 +229,7 @@ async def test_after_a_failed_sync_nothing_is_acknowledged_until_the_storage_is_
     assert ids_of(fast_folder / "chats" / "chat").count("later") == 1
 
 
+@pytest.mark.smoke
 async def test_after_a_failed_sync_the_log_goes_on_in_a_new_segment(fast_folder: Path) -> None:
     log, _ = await _one_failed_sync(fast_folder)
     with suppress(DurabilityUnknown):
@@ -236,6 +246,7 @@ async def test_after_a_failed_sync_the_log_goes_on_in_a_new_segment(fast_folder:
     assert is_clean(folder)
 
 
+@pytest.mark.smoke
 async def test_a_write_that_fails_for_another_reason_than_room_poisons_too(fast_folder: Path) -> None:
     disk = FailingDisk(1, kinds=["write"])
     disk.healed = True
@@ -278,6 +289,7 @@ def test_a_disk_that_fails_from_some_call_on_leaves_a_whole_store(fast_folder: P
     assert _fails_everywhere(fast_folder, operation, forever=True, step=1 if LONG else 7)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", CHANGING)
 def test_a_kind_of_change_that_fails_from_some_call_on_leaves_a_whole_store(
     fast_folder: Path, kind: str
@@ -293,6 +305,7 @@ def test_a_kind_of_change_that_fails_from_some_call_on_leaves_a_whole_store(
 # --- the rest -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 async def test_short_writes_are_completed(fast_folder: Path) -> None:
     async with Log(FileStorage(fast_folder, disk=ShortDisk(100), segment_bytes=5_000)) as log:
         for number in range(20):
@@ -301,6 +314,7 @@ async def test_short_writes_are_completed(fast_folder: Path) -> None:
     assert is_clean(fast_folder / "chats" / "chat")
 
 
+@pytest.mark.smoke
 async def test_a_segment_that_cannot_be_read_is_said_and_other_chats_are_not_concerned(
     fast_folder: Path,
 ) -> None:

@@ -107,6 +107,7 @@ async def test_a_segment_that_may_not_be_changed(tmp_path: Path, flag: str) -> N
 # --- those that cannot do something -------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
@@ -135,6 +136,7 @@ async def test_what_cannot_be_locked_or_made_durable_is_not_written(
     assert ids_of(fast_folder / "chats" / "chat") == ["a"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS])
 async def test_without_hard_links_a_fork_is_a_copy(fast_folder: Path, code: int) -> None:
     disk = FailingDisk(1, code, kinds=["link"], forever=True)

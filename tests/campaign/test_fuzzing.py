@@ -42,6 +42,7 @@ def test_whatever_comes_in_is_understood_or_refused_as_documented(fast_folder: P
 anything = st.lists(st.binary(max_size=12) | st.sampled_from(FRAGMENTS), max_size=8).map(b"".join)
 
 
+@pytest.mark.smoke
 @given(anything)
 def test_bytes_are_no_line_unless_their_sum_is_right(data: bytes) -> None:
     assert not verifies(data)
@@ -49,6 +50,7 @@ def test_bytes_are_no_line_unless_their_sum_is_right(data: bytes) -> None:
     assert survey(data, 1).lines == {}
 
 
+@pytest.mark.smoke
 @given(anything)
 def test_a_line_with_a_right_sum_is_decoded_or_corrupt(data: bytes) -> None:
     for start in (b"", b'{"seq":1,', b'{"seq":1,"ts":1,"event":'):
@@ -59,6 +61,7 @@ def test_a_line_with_a_right_sum_is_decoded_or_corrupt(data: bytes) -> None:
             continue
 
 
+@pytest.mark.smoke
 @given(anything)
 def test_a_header_with_a_right_sum_is_one_or_corrupt(data: bytes) -> None:
     try:
@@ -103,6 +106,7 @@ def _make_up(folder: Path, twelfth: bytes) -> None:
     rewrite(segments(folder)[1], made_up)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", MADE_UP)
 def test_a_line_that_somebody_made_up_is_damage_with_its_place_and_can_be_repaired(
     healthy: Path, name: str

@@ -59,6 +59,7 @@ async def _goes_on(root: Path) -> None:
         await _append(log, "after")
 
 
+@pytest.mark.smoke
 def test_the_witness_alone_makes_a_copy_incomplete(tmp_path: Path) -> None:
     """Copying the segments is enough: see docs/format.md."""
 

@@ -100,7 +100,9 @@ def _holds(folder: Path, acknowledged: dict[str, int]) -> None:
     assert all(entries[first - 1].id == name for name, first in acknowledged.items())
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    "operation", [pytest.param(one, marks=pytest.mark.smoke if one == "append" else ()) for one in OPERATIONS]
+)
 def test_killed_before_any_change_to_the_disk_it_leaves_a_whole_store(
     fast_folder: Path, operation: str
 ) -> None:

@@ -24,7 +24,7 @@ LONG = "CHATFOLD_LONG" in os.environ
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[subprocess.Popen[str]]:
-    with started("runs") as child:
+    with started("killed_runs") as child:
         yield child
 
 

@@ -34,6 +34,7 @@ READING = """
 _RANDOM = re.compile(rb"ctx_[0-9a-f]{16}|call_[0-9a-f]{16}")
 
 
+@pytest.mark.smoke
 def test_every_verb_is_killed() -> None:
     """One that is not in the table yet has to be added to it; or to those that only read."""
     names = {name for kind in (Chat, Store) for name, _ in inspect.getmembers(kind, inspect.isroutine)}
@@ -254,6 +255,7 @@ async def _messages(folder: Path) -> dict[str, list[object]]:
         return {key: await (await store.chat(key)).messages("openai") for key in ("chat", "twin")}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("verb", ["redact", "delete"])
 async def test_the_listing_does_not_say_what_was_erased(fast_folder: Path, verb: str) -> None:
     (fast_folder / "files").mkdir()

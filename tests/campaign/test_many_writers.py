@@ -112,6 +112,7 @@ async def test_a_chat_that_is_being_made_survives_another_process_that_sweeps(
     assert ids_of(fast_folder / "chats" / "chat") == ["a", "b"]
 
 
+@pytest.mark.smoke
 async def test_two_storages_in_one_process_make_one_log(fast_folder: Path) -> None:
     async with (
         Log(FileStorage(fast_folder, segment_bytes=3_000)) as one,
@@ -129,6 +130,7 @@ async def test_two_storages_in_one_process_make_one_log(fast_folder: Path) -> No
     assert is_clean(fast_folder / "chats" / "chat")
 
 
+@pytest.mark.smoke
 async def test_64_tasks_append_at_once_and_nothing_is_lost_or_doubled(fast_folder: Path) -> None:
     async with Log(FileStorage(fast_folder, segment_bytes=20_000)) as log:
 
@@ -147,6 +149,7 @@ async def test_64_tasks_append_at_once_and_nothing_is_lost_or_doubled(fast_folde
         assert [n for n in names if n.startswith(f"{task}.")] == [f"{task}.{number}" for number in range(10)]
 
 
+@pytest.mark.smoke
 async def test_a_follower_in_the_same_storage_never_sees_half_a_batch(fast_folder: Path) -> None:
     async with Log(FileStorage(fast_folder, segment_bytes=2_000, durability="off")) as log:
 

@@ -86,6 +86,7 @@ together = pytest.mark.asyncio(loop_scope="module")
 # --- what servers offer and answer -----------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @together
 async def test_tools_are_what_the_servers_say(tools: Tools) -> None:
     convert = tools["time:convert_time"]
@@ -212,6 +213,7 @@ async def test_a_server_that_hangs_for_a_while(tools: Tools) -> None:
     assert await pid_of(tools) == pid
 
 
+@pytest.mark.smoke
 @together
 async def test_a_whole_run(tools: Tools) -> None:
     asked = Answer(
@@ -370,6 +372,7 @@ async def test_a_server_that_does_not_start_is_named(address: Stdio | Http, why:
     assert raised.value.server == "bad"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ["", "a:b"])
 async def test_names_of_servers(name: str) -> None:
     with pytest.raises(ValueError, match="a server's name"):

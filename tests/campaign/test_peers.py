@@ -51,6 +51,7 @@ def test_something_is_appended_however_little_time_there_is(tmp_path: Path) -> N
     assert answer["value"] > 0
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("label", able("next"))
 def test_a_long_chat_is_given_back(tmp_path: Path, label: str) -> None:
     place = tmp_path / "store"
@@ -100,6 +101,7 @@ def test_a_word_that_was_said_is_found(tmp_path: Path, label: str) -> None:
     done(label, "search", tmp_path / "store", queries=[word])
 
 
+@pytest.mark.smoke
 def test_a_loss_is_noticed(tmp_path: Path) -> None:
     assert digest(SAID) != digest(SAID[:-1])
     assert digest(SAID) != digest([*SAID[:-1], {**SAID[-1], "content": "other"}])

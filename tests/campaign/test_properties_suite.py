@@ -31,6 +31,7 @@ def test_a_search_counts_what_it_did_and_finds_nothing(tmp_path: Path, what: str
     assert (found.violations, found.first) == (0, "")
 
 
+@pytest.mark.smoke
 def test_every_machine_is_there() -> None:
     for machine in MACHINES.values():
         module, _, case = machine.partition(":")

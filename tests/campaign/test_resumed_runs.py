@@ -131,6 +131,7 @@ async def _recorded(store: Store, key: str, history: History) -> Chat:
     return chat
 
 
+@pytest.mark.smoke
 async def test_all_chats_that_need_it_and_no_others_are_gone_on_with(fast_folder: Path) -> None:
     model = Brief()
     async with Agent(model=model, tools=[look], store=Store(on_disk(fast_folder))) as agent:
@@ -155,6 +156,7 @@ async def test_all_chats_that_need_it_and_no_others_are_gone_on_with(fast_folder
         assert await agent.resume_all() == []
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("key", NEEDS_NOT)
 async def test_a_chat_that_does_not_need_it_stays_byte_for_byte_as_it_is(fast_folder: Path, key: str) -> None:
     async with Store(on_disk(fast_folder)) as store:
@@ -173,6 +175,7 @@ def _bytes(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("key", NEEDS)
 async def test_what_is_gone_on_with_gives_the_result_of_the_run_that_answered(key: str) -> None:
     history, asked = NEEDS[key]
@@ -185,6 +188,7 @@ async def test_what_is_gone_on_with_gives_the_result_of_the_run_that_answered(ke
         assert await agent.resume(key) is None
 
 
+@pytest.mark.smoke
 async def test_steps_that_failed_and_were_tried_again_do_not_count_after_a_crash() -> None:
     async with Agent(model=Brief(), tools=[look], steps=2) as agent:
         await _recorded(agent.store, CHAT, (*_CALLED, _BUSY, *_CALLED[2:], _BUSY, *_RETURNED[2:]))

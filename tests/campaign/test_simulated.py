@@ -51,6 +51,7 @@ def add(disk: SimulatedDisk, path: Path, data: bytes) -> int:
 # --- what survives ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_what_was_synced_is_there_whatever_happens(disk: SimulatedDisk) -> None:
     put(disk, A, b"x" * 10_000)
     add(disk, A, b"y" * 10_000)
@@ -58,6 +59,7 @@ def test_what_was_synced_is_there_whatever_happens(disk: SimulatedDisk) -> None:
         assert content(disk.crash(), A)[:10_000] == b"x" * 10_000
 
 
+@pytest.mark.smoke
 def test_what_was_not_synced_is_lost_or_there_in_pages_of_any_order(disk: SimulatedDisk) -> None:
     put(disk, A, b"")
     add(disk, A, b"y" * 3 * PAGE)
@@ -69,6 +71,7 @@ def test_what_was_not_synced_is_lost_or_there_in_pages_of_any_order(disk: Simula
     assert content(disk.crash("everything"), A).strip(b"\0y") == b""
 
 
+@pytest.mark.smoke
 def test_a_name_without_a_sync_of_its_folder_is_lost_with_all_that_was_synced(disk: SimulatedDisk) -> None:
     fd = disk.create(A)
     disk.write(fd, b"x")
@@ -77,6 +80,7 @@ def test_a_name_without_a_sync_of_its_folder_is_lost_with_all_that_was_synced(di
     assert disk.crash("everything").names(Path("/")) == ["a"]
 
 
+@pytest.mark.smoke
 def test_a_rename_is_undone_unless_its_folder_is_synced(disk: SimulatedDisk) -> None:
     put(disk, A, b"new")
     put(disk, B, b"old")
@@ -88,6 +92,7 @@ def test_a_rename_is_undone_unless_its_folder_is_synced(disk: SimulatedDisk) -> 
     assert content(disk.crash("nothing"), B) == b"new"
 
 
+@pytest.mark.smoke
 def test_a_file_that_was_removed_is_back_unless_its_folder_is_synced(disk: SimulatedDisk) -> None:
     put(disk, A, b"x")
     disk.unlink(A)
@@ -96,6 +101,7 @@ def test_a_file_that_was_removed_is_back_unless_its_folder_is_synced(disk: Simul
     assert disk.crash().names(A.parent) == []
 
 
+@pytest.mark.smoke
 def test_between_folders_a_file_has_its_old_name_or_its_new_one_or_both(disk: SimulatedDisk) -> None:
     for folder in (A, B):
         disk.make_folder(folder)
@@ -108,6 +114,7 @@ def test_between_folders_a_file_has_its_old_name_or_its_new_one_or_both(disk: Si
     assert disk.crash("nothing").names(B) == ["file"]
 
 
+@pytest.mark.smoke
 def test_a_folder_that_was_moved_twice_is_in_one_place(disk: SimulatedDisk) -> None:
     for folder in (A, B, A / "inner"):
         disk.make_folder(folder)
@@ -124,6 +131,7 @@ def test_a_folder_that_was_moved_twice_is_in_one_place(disk: SimulatedDisk) -> N
     assert (after.names(A), after.names(B)) == ([], ["inner"])
 
 
+@pytest.mark.smoke
 def test_a_link_is_the_same_file_after_a_power_cut(disk: SimulatedDisk) -> None:
     put(disk, A, b"x")
     disk.link(A, B)
@@ -133,6 +141,7 @@ def test_a_link_is_the_same_file_after_a_power_cut(disk: SimulatedDisk) -> None:
     assert after.stat(A).st_nlink == 2
 
 
+@pytest.mark.smoke
 def test_the_number_of_a_file_that_is_gone_for_good_is_given_out_again(disk: SimulatedDisk) -> None:
     put(disk, A, b"x")
     number = disk.stat(A).st_ino
@@ -148,6 +157,7 @@ def test_the_number_of_a_file_that_is_gone_for_good_is_given_out_again(disk: Sim
 # --- what fails ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_after_a_failed_sync_the_next_one_succeeds_and_the_pages_are_lost(disk: SimulatedDisk) -> None:
     put(disk, A, b"")
     fd = add(disk, A, b"y" * 8 * PAGE)
@@ -158,6 +168,7 @@ def test_after_a_failed_sync_the_next_one_succeeds_and_the_pages_are_lost(disk: 
     assert content(disk.crash("everything"), A) != b"y" * 8 * PAGE
 
 
+@pytest.mark.smoke
 def test_every_descriptor_is_told_once_of_a_failed_sync(disk: SimulatedDisk) -> None:
     put(disk, A, b"")
     mine, other = disk.open_append(A), add(disk, A, b"y")
@@ -169,6 +180,7 @@ def test_every_descriptor_is_told_once_of_a_failed_sync(disk: SimulatedDisk) -> 
     disk.sync(disk.open_read(A))
 
 
+@pytest.mark.smoke
 def test_a_fault_strikes_at_the_nth_call_once_or_for_ever(disk: SimulatedDisk) -> None:
     for forever in (False, True):
         disk.fault = Fault(2, errno.ENOSPC, forever=forever)
@@ -183,6 +195,7 @@ def test_a_fault_strikes_at_the_nth_call_once_or_for_ever(disk: SimulatedDisk) -
             disk.names(A.parent)
 
 
+@pytest.mark.smoke
 def test_a_killed_process_leaves_everything_but_its_locks(disk: SimulatedDisk) -> None:
     put(disk, A, b"x", durable=False)
     held = disk.open_update(A)
@@ -205,6 +218,7 @@ def test_whatever_is_interrupted_at_any_point_loses_nothing_that_was_promised(tm
     assert figures.counted["disk operations"] > 100_000
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "seed",
     [
@@ -242,6 +256,7 @@ def test_every_operation_let_down_at_some_calls_leaves_a_whole_store(
     assert not figures.violations, figures.first
 
 
+@pytest.mark.smoke
 def test_an_erasure_that_is_half_done_is_found_out_unless_another_one_did_that_half() -> None:
     said = [Known(Noted("said", number), link=f"link {number}") for number in range(3)]
     world = World()
@@ -259,6 +274,7 @@ def test_an_erasure_that_is_half_done_is_found_out_unless_another_one_did_that_h
     assert not world.erasing
 
 
+@pytest.mark.smoke
 def test_an_erasure_that_never_began_is_not_half_done_by_one_that_was_acknowledged() -> None:
     said = [Known(Noted("said", number), link=f"link {number}") for number in range(3)]
     world = World()
@@ -273,6 +289,7 @@ def test_an_erasure_that_never_began_is_not_half_done_by_one_that_was_acknowledg
         world._judge_erasures()
 
 
+@pytest.mark.smoke
 def test_an_entry_in_the_place_of_one_that_was_to_be_erased_is_not_taken_for_it() -> None:
     """The other was not durable, and a power cut took it away before the erasure was finished."""
     said = [Known(Noted("said", number), link=f"link {number}") for number in range(2)]
@@ -287,6 +304,7 @@ def test_an_entry_in_the_place_of_one_that_was_to_be_erased_is_not_taken_for_it(
         world._judge_erasures()
 
 
+@pytest.mark.smoke
 def test_a_program_makes_the_same_calls_each_time() -> None:
     async def calls() -> tuple[int, int]:
         run = Run(drawn(7, LENGTH), Figures())
@@ -296,6 +314,7 @@ def test_a_program_makes_the_same_calls_each_time() -> None:
     assert asyncio.run(calls()) == asyncio.run(calls())
 
 
+@pytest.mark.smoke
 def test_a_program_that_fails_is_made_as_small_as_it_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a disk that says it has synced, and has not."""
     monkeypatch.setattr(SimulatedDisk, "sync", lambda disk, fd: disk._change("sync"))

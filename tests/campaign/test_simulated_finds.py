@@ -165,6 +165,7 @@ async def test_what_is_acknowledged_after_a_kill_survives_a_power_cut(
 # --- erasing ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 async def test_an_entry_that_is_not_durable_yet_can_be_erased_and_a_power_cut_leaves_a_store_that_opens() -> (
     None
 ):

@@ -4,6 +4,8 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from chatfold.agent import Store
 from chatfold.eventlog import RunFinished, RunStarted
 from chatfold.projections import executions, turn
@@ -35,6 +37,7 @@ async def test_agents_in_several_processes_work_one_at_a_time(fast_folder: Path)
     assert [type(event) for event in runs] == [RunStarted, RunFinished] * (len(runs) // 2)
 
 
+@pytest.mark.smoke
 async def test_whoever_dies_at_work_is_followed_by_the_next(fast_folder: Path) -> None:
     with started("answering", fast_folder, "chat", "first") as child:
         go(child)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import (
@@ -25,6 +25,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.line import references
 from tests.support.exporting import LARGE, TINY, adopt, exported, opened, pieces, read, scratch, traces
+from tests.support.profile import searched
 from tests.support.strategies import LONG_TEXTS, batches, names, same_entries
 
 DIRECTIONS = [(source, target) for source in ("files", "memory") for target in ("files", "memory")]
@@ -91,7 +92,7 @@ async def lived(log: Log, history: list[Step], chat: str = "chat") -> str:
 
 
 @pytest.mark.parametrize(("source", "target"), DIRECTIONS)
-@settings(max_examples=max(15, settings().max_examples // 4))
+@searched(1 / 4)
 @given(before=steps, after=steps, cuts=st.lists(st.floats(0, 1), max_size=4))
 def test_an_adopted_chat_is_the_same_and_goes_on_the_same(
     source: str, target: str, before: list[Step], after: list[Step], cuts: list[float]

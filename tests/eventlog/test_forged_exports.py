@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import (
@@ -44,6 +44,7 @@ from tests.support.exporting import (
     scratch,
     traces,
 )
+from tests.support.profile import searched
 from tests.support.strategies import VOCABULARY
 
 KINDS = ("files", "memory")
@@ -283,7 +284,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return forged(*items)
 
 
-@settings(max_examples=8 * settings().max_examples)
+@searched(8)
 @given(data=mutated())
 def test_whatever_is_forged_is_refused_or_a_chat_like_any_other(data: bytes) -> None:
     async def outcomes() -> set[bool]:

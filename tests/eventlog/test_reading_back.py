@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import (
@@ -25,6 +25,7 @@ from chatfold.eventlog.line import accepted, are_accepted, decode_all
 from chatfold.eventlog.scan import open_folder
 from chatfold.eventlog.segment import PAGE
 from tests.eventlog.test_sealed_reading import LONG, appends, written
+from tests.support.profile import searched
 
 
 def back(folder: Folder, upto: int | None, count: int) -> list[Entry]:
@@ -32,7 +33,6 @@ def back(folder: Folder, upto: int | None, count: int) -> list[Entry]:
     return list(chain.from_iterable(reversed(pages)))
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     appends,
     st.lists(st.integers(1, 60), max_size=3),
@@ -59,7 +59,7 @@ def test_same_entries(
     ]
 
 
-@settings(deadline=None, max_examples=40)
+@searched(2 / 3)
 @given(st.lists(st.sampled_from(LONG), min_size=1, max_size=6), st.data())
 def test_what_is_accepted_at_once_is_accepted_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], data: st.DataObject
@@ -119,6 +119,7 @@ class Opens(Disk):
         return super().open_read(path)
 
 
+@pytest.mark.campaign  # it sleeps until a file is old enough
 async def test_an_end_that_nobody_touched_is_not_read_again_and_whatever_is_done_to_it_is_seen(
     root: Path,
 ) -> None:

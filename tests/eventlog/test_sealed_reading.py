@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import (
@@ -87,7 +87,6 @@ def told(read: Callable[[], list[Entry]]) -> object:
         return error.offset, error.seq
 
 
-@settings(deadline=None, max_examples=60)
 @given(appends, st.lists(st.integers(1, 60), max_size=3), st.sampled_from([400, 3_000, 100_000]))
 def test_same_entries(
     tmp_path_factory: pytest.TempPathFactory,
@@ -107,7 +106,6 @@ def test_same_entries(
     assert check(path).ok
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(events, min_size=1, max_size=30))
 def test_page_decoded_at_once(tmp_path_factory: pytest.TempPathFactory, history: list[Event]) -> None:
     path = written(tmp_path_factory.mktemp("store"), [([event], False) for event in history], [], 1 << 20)

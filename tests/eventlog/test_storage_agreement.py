@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -31,6 +30,7 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.eventlog.disk import Disk
+from tests.support.profile import searched
 from tests.support.strategies import LARGE_TEXT, batches, events, names, same, same_entries
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
@@ -359,7 +359,7 @@ async def _sorted(found: Any) -> list[Any]:
 
 def agreement(backend: type[Backend], *durabilities: Durability) -> Any:
     machine: Any = type("Agreement", (Agreement,), {"backend": backend, "durabilities": durabilities})
-    machine.TestCase.settings = settings(max_examples=max(20, settings().max_examples // 3))
+    machine.TestCase.settings = searched(1 / 3)
     return machine.TestCase
 
 

@@ -525,7 +525,8 @@ async def test_lock_file_deleted_and_recreated(healthy: Path) -> None:
 def test_a_storage_opened_before_fork_is_refused_after_it(fast_folder: Path) -> None:
     program = f"""
 import asyncio, os, sys
-from chatfold.eventlog import FileStorage, ForkedProcess, Log, Noted
+from chatfold.eventlog import FileStorage, Log, Noted
+from chatfold.eventlog.errors import ForkedProcess
 log = Log(FileStorage({str(fast_folder)!r}))
 async def parent():
     await log.append("chat", Noted("x"))
@@ -553,7 +554,8 @@ def test_a_forked_child_does_not_keep_the_lock(fast_folder: Path) -> None:
     """The parent dies inside the lock; its child lives on; the next writer does not wait for it."""
     program = f"""
 import asyncio, os, signal, time
-from chatfold.eventlog import Disk, FileStorage, Log, Noted
+from chatfold.eventlog import FileStorage, Log, Noted
+from chatfold.eventlog.disk import Disk
 class Forking(Disk):
     appends = 0
     def write(self, fd, data):

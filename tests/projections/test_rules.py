@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import oracles
 from tests.support.oracles.rules import (
     anthropic_types_accept,
     check_anthropic,
@@ -630,7 +631,7 @@ def rules_in(path: Path) -> set[str]:
     return {str(rule.value) for rule in rules if isinstance(rule, ast.Constant)}
 
 
-HERE = Path(__file__).parent
+ORACLES = Path(oracles.__path__[0])
 
 
 @pytest.mark.parametrize(
@@ -646,7 +647,7 @@ HERE = Path(__file__).parent
 def test_there_is_no_rule_that_nothing_breaks(module: str, names: tuple[str, ...]) -> None:
     broken = {rule for name, rule, _, _ in ALL_BAD if name in names}
     broken |= {"the user speaks last"}  # by the test of prefill
-    rules = rules_in(HERE / f"{module}.py")
+    rules = rules_in(ORACLES / f"{module}.py")
     assert rules
     assert {rule for rule in rules if not any(rule.startswith(start) for start in broken)} == set()
 

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise, product
 from typing import Any, TypeVar
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -70,6 +70,7 @@ from tests.support.oracles.rules import (
     openai_types_accept,
     responses_types_accept,
 )
+from tests.support.profile import searched
 from tests.support.strategies import events, values
 
 SAID, AUDIT = "<said>", "<audit>"
@@ -296,12 +297,6 @@ def all_texts(kind: str, request: Any, *roles: str) -> list[str]:
 
 
 # --- the properties --------------------------------------------------------------------------------------
-
-
-def searched(times: int) -> settings:
-    """So many times as many examples as the profile has: at ``long``, 7 are more than 10,000."""
-    usual = settings().max_examples
-    return settings(max_examples=usual * times)
 
 
 @searched(7)

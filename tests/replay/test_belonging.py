@@ -1,6 +1,6 @@
 """Belonging and selecting: what answers what, and which entries and turns are shown, against looking at every entry."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Chat, assistant, user
@@ -22,6 +22,7 @@ from chatfold.replay.inspect.belonging import belonging
 from chatfold.replay.inspect.rows import is_failure, row
 from chatfold.replay.inspect.selecting import selected, turns, wanted
 from tests.support.debugger.told import long_talk, memory, told
+from tests.support.profile import searched
 
 
 async def test_a_call_and_its_result_a_request_and_its_answer_a_run_and_its_end() -> None:
@@ -88,7 +89,7 @@ def is_chosen(entry: Entry, kinds: frozenset[str], text: str, *, errors: bool) -
 
 
 @given(histories, st.integers(0, 25), st.integers(0, 25), _kinds, st.sampled_from(["", "vendor/"]), st.data())
-@settings(max_examples=50)
+@searched(5 / 6)
 async def test_what_is_selected_is_what_one_picks_by_hand(
     events: list[Event], one: int, other: int, kinds: frozenset[str], text: str, data: st.DataObject
 ) -> None:
@@ -106,7 +107,7 @@ async def test_what_is_selected_is_what_one_picks_by_hand(
 
 
 @given(histories)
-@settings(max_examples=40)
+@searched(2 / 3)
 async def test_the_turns_hold_every_entry_once(events: list[Event]) -> None:
     async with memory() as store:
         chat = await told(store, events)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Store, assistant, user
@@ -46,6 +46,7 @@ from tests.support.debugger.commanded import (
     told_as_lines,
 )
 from tests.support.debugger.scripted import HOSTILE
+from tests.support.profile import searched
 from tests.support.strategies import events
 
 KEY = f"evil{HOSTILE}"
@@ -195,7 +196,7 @@ def test_raw_is_what_was_said(store: Path) -> None:
 
 
 @given(st.lists(events(), min_size=1, max_size=4))
-@settings(max_examples=25)
+@searched(5 / 12)
 def test_whatever_an_event_holds_every_verb_can_show_it(history: list[Event]) -> None:
     import tempfile
 

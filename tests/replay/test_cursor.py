@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Chat, Moment, Store, user
@@ -33,6 +33,7 @@ from tests.support.debugger.long_chats import long_history, recorded
 from tests.support.debugger.scripted import CHAT, scripted
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
+from tests.support.profile import searched
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Replay]]
 
@@ -57,7 +58,7 @@ async def assert_as_folded(replay: Replay, entries: list[Entry]) -> None:
 
 
 @given(talks(), st.lists(st.one_of(st.integers(-6, 6), st.floats(0, 1)), max_size=8))
-@settings(max_examples=40)
+@searched(2 / 3)
 async def test_wherever_it_goes_it_shows_what_a_fold_shows(events: list[Event], ways: list[float]) -> None:
     """A whole number is a step, a fraction is a place to seek."""
     events = [event for event in events if not isinstance(event, Redacted)]  # here they erase nothing

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Chat
@@ -25,6 +25,7 @@ from chatfold.replay.inspect.address import HEAD, Address, Point, point
 from chatfold.replay.inspect.points import names, range_of, request, request_number, seq_of
 from tests.support.debugger.told import memory, told
 from tests.support.histories import talks
+from tests.support.profile import searched
 
 _EXTRA: list[Event] = [
     ModelCalled("m", "r"),
@@ -83,7 +84,7 @@ async def assert_counted(chat: Chat, letter: str, found: list[int]) -> None:
 
 
 @given(histories())
-@settings(max_examples=40)
+@searched(2 / 3)
 async def test_an_address_means_what_one_counts(events: list[Event]) -> None:
     async with memory() as store:
         chat = await told(store, events)
@@ -115,7 +116,7 @@ async def test_an_address_means_what_one_counts(events: list[Event]) -> None:
 
 
 @given(st.integers(1, 12), st.integers(0, 14), st.integers(0, 14), st.integers(0, 3))
-@settings(max_examples=30)
+@searched(1 / 2)
 async def test_entries_heads_times_and_ranges(count: int, one: int, other: int, earlier: int) -> None:
     async with memory() as store:
         chat = await told(store, [MessageAdded("user", ())] * count)
