@@ -33,6 +33,7 @@ def order(bench: Bench, label: str, job: str, **what: object) -> dict[str, Any]:
     return {"job": job, "place": place, "seed": 3, "count": 100, "window": WINDOW, **what}
 
 
+@pytest.mark.campaign
 def test_all_are_built_and_each_opens_in_a_new_process(bench: Bench) -> None:
     built = build(bench, LABELS, lambda label: order(bench, label, "build"))
     assert set(built.values) == set(LABELS)
@@ -47,6 +48,7 @@ def test_all_are_built_and_each_opens_in_a_new_process(bench: Bench) -> None:
     assert not bench.children.spare
 
 
+@pytest.mark.campaign
 def test_who_cannot_be_built_is_named_and_the_others_are(bench: Bench) -> None:
     (bench.folder / str(LABELS.index(JSONL))).write_bytes(b"no folder")
     built = build(bench, LABELS, lambda label: order(bench, label, "build"))

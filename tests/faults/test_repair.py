@@ -124,6 +124,7 @@ def test_repairing_twice_is_repairing_once(healthy: Path, damage: str) -> None:
     assert digest_of(healthy) == before
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("forever", [False, True], ids=["once", "for ever"])
 def test_a_repair_that_failed_half_way_can_be_done_again(
     fast_folder: Path, damage: str, *, forever: bool

@@ -246,6 +246,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.campaign
 def test_a_terminal_is_shown_the_beginning_of_what_is_very_long(large: Path) -> None:
     asked = [["log", "large"], ["show", "large@3"], ["context", "large", "--full"], ["messages", "large"]]
     for one in several_on_terminal(asked, store=large):
