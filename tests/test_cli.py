@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from chatfold.eventlog import scan
 from chatfold.replay.cli import VERBS, cli
+from tests.support.processes.children import heed_interrupts
 
 TAGS = [
     "message_added",
@@ -286,7 +287,9 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
         "--store",
         str(tmp_path),
     ]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    ) as watching:
         assert watching.stdout is not None
         for _ in range(ENTRIES):
             watching.stdout.readline()

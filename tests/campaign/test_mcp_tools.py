@@ -20,6 +20,7 @@ from chatfold.agent.runtime import Agent
 from chatfold.agent.tools import Outcome, Tool, by_name, used
 from chatfold.eventlog import Data, File, Json, Text, ToolReturned
 from tests import support
+from tests.support.processes.children import heed_interrupts
 
 SERVER = str(Path(support.__file__).with_name("mcp_server.py"))
 TIME = Stdio(sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
@@ -443,7 +444,11 @@ asyncio.run(main())
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_program_that_is_interrupted_or_killed(sent: signal.Signals) -> None:
     program = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-c", PROGRAM],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     with program:
         assert program.stdout is not None
