@@ -288,7 +288,11 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
         str(tmp_path),
     ]
     with subprocess.Popen(
-        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+        program,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 (one signal call)
     ) as watching:
         assert watching.stdout is not None
         for _ in range(ENTRIES):

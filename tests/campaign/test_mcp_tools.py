@@ -448,7 +448,7 @@ def test_a_program_that_is_interrupted_or_killed(sent: signal.Signals) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=heed_interrupts,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 (one signal call)
     )
     with program:
         assert program.stdout is not None
