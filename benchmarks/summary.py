@@ -1,11 +1,8 @@
-"""The short table of the README, out of ``results/side_by_side.json``; see ``pages``."""
+"""The short table of the README, out of ``results/side_by_side.jsonl``; see ``pages``."""
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from benchmarks.machine import HERE
-from benchmarks.measure import Row, number, ratio
+from benchmarks.measure import Report, Row, number, ratio
 from benchmarks.peers import DECODE, FULL, HOP, NORMAL, PEERS
 
 _JOBS = (
@@ -28,26 +25,6 @@ _JOBS = (
     "peak memory above the interpreter, opening 100,000 messages",
 )
 _LESS = ("B a message", "MB", "B/B")  # units of which less is better, and the ratio ours divided by theirs
-
-
-class Report(msgspec.Struct):
-    date: str
-    machine: str
-    system: str
-    disk: str
-    python: str
-    libraries: dict[str, str]
-    rows: list[Row]
-    versions: dict[str, str] = {}
-    missing: dict[str, str] = {}
-
-    @property
-    def where(self) -> str:
-        return f"{self.machine}, {self.disk}, {self.system}, {self.python}"
-
-
-def report(suite: str) -> Report:
-    return msgspec.json.decode((HERE / "results" / f"{suite}.json").read_bytes(), type=Report)
 
 
 def summary(found: Report, jobs: Sequence[str] = _JOBS) -> str:

@@ -1,8 +1,8 @@
 """The short table of the README."""
 
-from benchmarks.measure import Row
+from benchmarks.measure import Report, Row
 from benchmarks.peers import FULL, HOP
-from benchmarks.summary import Report, summary
+from benchmarks.summary import summary
 
 JOB = "durable append, one turn at a time"
 
