@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.fault_figures import page, searched, sentence
 from benchmarks.machine import HERE
 from benchmarks.measure import Report, Row, number, ratio, read_results
-from benchmarks.summary import summary
+from benchmarks.summary import tell_all_jobs, tell_first_jobs
 
 README = HERE.parent / "README.md"
 MEASURED = HERE.parent / "docs" / "benchmarks.md"
@@ -25,8 +25,9 @@ def pages() -> dict[Path, str]:
     measured = between(MEASURED.read_text(), "properties", searched(_found("properties")))
     for suite in _PARTS:
         measured = between(measured, suite, parts(_found(suite)))
+    measured = between(measured, "side by side", tell_all_jobs(beside) if beside else _NONE)
     return {
-        README: between(readme, "side by side", summary(beside) if beside else _NONE),
+        README: between(readme, "side by side", tell_first_jobs(beside) if beside else _NONE),
         MEASURED: measured,
         FAULTS: between(FAULTS.read_text(), "figures", page(faults, _found("soak"))),
     }

@@ -1,8 +1,8 @@
-"""The short table of the README."""
+"""The tables of chatfold next to its peers."""
 
 from benchmarks.measure import Report, Row
 from benchmarks.peers import FULL, HOP
-from benchmarks.summary import summary
+from benchmarks.summary import tell_all_jobs
 
 JOB = "durable append, one turn at a time"
 
@@ -13,7 +13,7 @@ def row(against: str, ratio: float, target: str | None = None, met: bool | None 
 
 def told(*rows: Row) -> str:
     made = Report("2026-01-02T03:04", "2 cores", "Linux-6", "ext4", "CPython", {"msgspec": "1"}, [*rows])
-    return next(line for line in summary(made, [JOB]).splitlines() if line.startswith(f"| {JOB}"))
+    return next(line for line in tell_all_jobs(made, [JOB]).splitlines() if line.startswith(f"| {JOB}"))
 
 
 def test_what_was_missed_is_bold_and_its_target_is_told() -> None:
