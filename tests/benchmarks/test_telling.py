@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.machine import HERE
 from benchmarks.measure import (
     absent,
     at_least,
@@ -86,6 +87,25 @@ def test_the_report_says_where_and_with_what(tmp_path: Path) -> None:
     assert {"suite", "quick", "date", "machine", "disk", "python", "versions"} <= head.keys()
     assert read_results(path).rows == rows
     assert {"name", "value", "unit", "against", "ratio", "target", "met"} <= first.keys()
+
+
+def test_a_row_is_kept_as_a_line_without_what_it_does_not_have(tmp_path: Path) -> None:
+    """But nothing found, none missed and no time at all are figures."""
+    path = tmp_path / "suite.jsonl"
+    rows = [absent("a job", "a peer", "no such job"), limited("lost", "entries", [0.0], "", at_most(-1))]
+    write_results(path, "suite", rows, quick=True)
+    _, missing, lost = path.read_text().splitlines()
+    assert missing == '{"name":"a job","against":"a peer","note":"no such job"}'
+    assert lost == '{"name":"lost","value":0.0,"unit":"entries","rounds":1,"target":"<= -1","met":false}'
+    assert read_results(path).rows == rows
+
+
+@pytest.mark.parametrize("kept", sorted((HERE / "results").glob("*.jsonl")), ids=lambda path: path.stem)
+def test_what_is_kept_is_laid_out_as_it_would_be_written_today(kept: Path) -> None:
+    _, *lines = kept.read_bytes().splitlines()
+    written = msgspec.json.encode(read_results(kept).rows)
+    assert lines
+    assert [msgspec.json.decode(line) for line in lines] == msgspec.json.decode(written)
 
 
 # --- pictures ------------------------------------------------------------------------------------------------
