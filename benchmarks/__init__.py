@@ -12,8 +12,8 @@
     python -m benchmarks faults             kills, power cuts, damage, simulated disks: what it did to the promises
     python -m benchmarks soak               an hour of writers that are killed, followers, readers: does anything grow? not by default
 
-Run from the root of the repository. A table goes to the terminal, the same rows as JSON to
-``benchmarks/results/<suite>.json`` (``results/quick`` after ``--quick``), curves as SVG beside it. Stores are made in ``benchmarks/.tmp``, on the disk the repository is on, and
+Run from the root of the repository. A table goes to the terminal, the same rows, one a line, to
+``benchmarks/results/<suite>.jsonl`` (``results/quick`` after ``--quick``), curves as SVG beside it. Stores are made in ``benchmarks/.tmp``, on the disk the repository is on, and
 removed at the end, also after Ctrl-C.
 
 Where to look: ``conversation`` what is said, ``peers`` who keeps it and how each is used, ``child`` what they are asked to do, ``sampling`` and

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.environment import setup
 from benchmarks.machine import HERE, file_system, scratch
-from benchmarks.measure import Row, progress, table, write_json
+from benchmarks.measure import Row, progress, table, write_results
 from benchmarks.peers import OURS
 from benchmarks.picture import pictures
 
@@ -90,12 +90,13 @@ def run(name: str, results: Path, *, quick: bool, **given: float) -> None:
             progress(f"{row.name}: {figure}" + (f", {row.against}" if row.against else ""))
     progress("")
     print(table(_shown(rows)))
-    write_json(results / f"{name}.json", name, rows, quick=quick, **getattr(suite, "MORE", {}))
+    path = results / f"{name}.jsonl"
+    write_results(path, name, rows, quick=quick, **getattr(suite, "MORE", {}))
     for title, svg in pictures(rows, OURS).items():
         (results / f"{title}.svg").write_text(svg)
     missed = sum(row.met is False for row in rows)
     judged = sum(row.met is not None for row in rows)
-    print(f"\n{missed} of {judged} targets missed; written to {results / name}.json")
+    print(f"\n{missed} of {judged} targets missed; written to {path}")
 
 
 def _shown(rows: Sequence[Row]) -> list[Row]:

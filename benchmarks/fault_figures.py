@@ -5,9 +5,8 @@ A number whose target was missed is bold, and so is a violation.
 
 from collections.abc import Mapping
 
-from benchmarks.measure import Row
+from benchmarks.measure import Report, Row
 from benchmarks.properties import KILLS, MACHINES
-from benchmarks.summary import Report
 
 _LINES = {
     "simulated disk": (

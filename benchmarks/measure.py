@@ -1,4 +1,4 @@
-"""How a number is taken and told: interleaved rounds, medians, rows, a table, JSON."""
+"""How a number is taken, told and kept: interleaved rounds, medians, rows, a table, a line a row."""
 
 import gc
 import sys
@@ -40,24 +40,41 @@ def at_most(bound: float) -> Target:
     return Target("<=", bound)
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """``value`` and ``peer`` are medians; ``ratio`` is the median of the ratios within a round, not theirs."""
 
     name: str
-    value: float | None
-    unit: str
-    against: str
-    peer: float | None
-    ratio: float | None
-    spread: (
-        tuple[float, float] | None
-    )  # the smallest and the largest ratio of a round, or value, if there is no ratio
-    rounds: int
-    target: str | None
-    met: bool | None
+    value: float | None = None
+    unit: str = ""
+    against: str = ""
+    peer: float | None = None
+    ratio: float | None = None
+    # the smallest and the largest ratio of a round, or value, if there is no ratio
+    spread: tuple[float, float] | None = None
+    rounds: int = 0
+    target: str | None = None
+    met: bool | None = None
     note: str = ""  # why there is no figure, if there is none
     picture: str = ""  # the curves that it is a point of
     size: int = 0  # and at how many messages
+
+
+class Report(msgspec.Struct):
+    """What a run of a suite left behind."""
+
+    date: str
+    machine: str
+    system: str
+    disk: str
+    python: str
+    libraries: dict[str, str]
+    rows: list[Row]
+    versions: dict[str, str] = {}
+    missing: dict[str, str] = {}
+
+    @property
+    def where(self) -> str:
+        return f"{self.machine}, {self.disk}, {self.system}, {self.python}"
 
 
 def interleave(rounds: int, cases: Mapping[str, Case], *, warm_up: bool = True) -> dict[str, list[float]]:
@@ -124,7 +141,7 @@ def limited(name: str, unit: str, values: Sequence[float], against: str, target:
 
 def absent(name: str, against: str, note: str) -> Row:
     """A comparison that there is not, and why."""
-    return Row(name, None, "", against, None, None, None, 0, None, None, note)
+    return Row(name, against=against, note=note)
 
 
 def _verdict(target: Target | None, figure: float) -> tuple[str | None, bool | None]:
@@ -205,7 +222,16 @@ def ratio(value: float) -> str:
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.2g}"
 
 
-def write_json(path: Path, suite: str, rows: Sequence[Row], *, quick: bool, **more: object) -> None:
-    report = {"suite": suite, "quick": quick, **facts(path.parent), **more, "rows": rows}
+# --- keeping -----------------------------------------------------------------------------------------------
+
+
+def write_results(path: Path, suite: str, rows: Sequence[Row], *, quick: bool, **more: object) -> None:
+    """What the run ran on, then a line a row, so that a diff of two runs shows what moved."""
+    head = {"suite": suite, "quick": quick, **facts(path.parent), **more}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+    path.write_bytes(msgspec.json.Encoder().encode_lines([head, *rows]))
+
+
+def read_results(path: Path) -> Report:
+    head, *rows = msgspec.json.Decoder().decode_lines(path.read_bytes())
+    return msgspec.convert({**head, "rows": rows}, Report)

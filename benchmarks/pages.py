@@ -1,6 +1,6 @@
 """``python -m benchmarks.pages``: puts what was measured and found into the README, ``docs/benchmarks.md`` and ``docs/faults.md``.
 
-Out of ``results/*.json``, between marks. A test compares, so that no figure is typed by hand, and none of a missed target is left out.
+Out of ``results/*.jsonl``, between marks. A test compares, so that no figure is typed by hand, and none of a missed target is left out.
 """
 
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.fault_figures import page, searched, sentence
 from benchmarks.machine import HERE
-from benchmarks.measure import Row, number, ratio
-from benchmarks.summary import Report, report, summary
+from benchmarks.measure import Report, Row, number, ratio, read_results
+from benchmarks.summary import tell_all_jobs, tell_first_jobs
 
 README = HERE.parent / "README.md"
 MEASURED = HERE.parent / "docs" / "benchmarks.md"
@@ -25,8 +25,9 @@ def pages() -> dict[Path, str]:
     measured = between(MEASURED.read_text(), "properties", searched(_found("properties")))
     for suite in _PARTS:
         measured = between(measured, suite, parts(_found(suite)))
+    measured = between(measured, "side by side", tell_all_jobs(beside) if beside else _NONE)
     return {
-        README: between(readme, "side by side", summary(beside) if beside else _NONE),
+        README: between(readme, "side by side", tell_first_jobs(beside) if beside else _NONE),
         MEASURED: measured,
         FAULTS: between(FAULTS.read_text(), "figures", page(faults, _found("soak"))),
     }
@@ -34,7 +35,7 @@ def pages() -> dict[Path, str]:
 
 def _found(suite: str) -> Report | None:
     try:
-        return report(suite)
+        return read_results(HERE / "results" / f"{suite}.jsonl")
     except FileNotFoundError:
         return None
 

@@ -68,7 +68,7 @@ def test_all_suites_run_and_a_quick_run_replaces_no_long_one(
     assert typed(monkeypatch) == 0
     assert typed(monkeypatch, "--quick") == 0
     for folder in (results, results / "quick"):
-        assert {path.stem for path in folder.glob("*.json")} == set(command.SUITES)
+        assert {path.stem for path in folder.glob("*.jsonl")} == set(command.SUITES)
     assert capsys.readouterr().out.count("targets missed") == 2 * len(command.SUITES)
 
 
@@ -80,7 +80,7 @@ def test_a_suite_that_breaks_off_keeps_no_other_from_running(
 ) -> None:
     suites["replay"] = [limited("a", "ms", [1.0], ""), ValueError("a bug")]
     assert typed(monkeypatch, "eventlog", "replay", "faults") == 1
-    assert {path.stem for path in results.glob("*.json")} == {"eventlog", "faults"}
+    assert {path.stem for path in results.glob("*.jsonl")} == {"eventlog", "faults"}
     assert "broken off, nothing written: replay" in capsys.readouterr().err
 
 
@@ -89,8 +89,8 @@ def test_stopped_by_hand_it_keeps_what_was_finished(
 ) -> None:
     suites["replay"] = [KeyboardInterrupt()]
     assert typed(monkeypatch, "eventlog", "replay", "faults") == "\nstopped: of replay nothing was written"
-    (written,) = results.glob("*.json")
-    assert msgspec.json.decode(written.read_bytes())["suite"] == "eventlog"
+    (written,) = results.glob("*.jsonl")
+    assert msgspec.json.decode(written.read_bytes().splitlines()[0])["suite"] == "eventlog"
 
 
 @pytest.mark.usefixtures("suites")

@@ -7,9 +7,8 @@ import pytest
 from benchmarks import faults, properties
 from benchmarks.fault_figures import page, searched, sentence
 from benchmarks.faults import PARTS, Part, Told, rows, told_as_rows
-from benchmarks.measure import Row, absent, at_most, limited
+from benchmarks.measure import Report, Row, absent, at_most, limited
 from benchmarks.properties import MACHINES
-from benchmarks.summary import Report
 
 KILLS = next(part for part in PARTS if part.module == "kills")
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from benchmarks.measure import absent, at_least, at_most, compared, limited
+from benchmarks.measure import Report, absent, at_least, at_most, compared, limited
 from benchmarks.pages import between, pages, parts
-from benchmarks.summary import Report
 
 
 def test_the_documents_show_what_was_found() -> None:

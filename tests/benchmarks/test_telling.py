@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.machine import HERE
 from benchmarks.measure import (
-    Row,
     absent,
     at_least,
     at_most,
     compared,
     interleave,
     limited,
+    read_results,
     table,
-    write_json,
+    write_results,
 )
 from benchmarks.picture import picture, pictures
 
@@ -78,14 +79,33 @@ def test_a_job_that_nobody_else_has_is_told_too() -> None:
 
 
 def test_the_report_says_where_and_with_what(tmp_path: Path) -> None:
-    rows = [compared("a job", "ms", SAMPLES, "ours", "theirs"), absent("a job", "a peer", "no such job")]
-    path = tmp_path / "results" / "suite.json"
-    write_json(path, "suite", rows, quick=True, versions={"a": "1"})
-    report = msgspec.json.decode(path.read_bytes())
-    assert {"suite", "quick", "date", "machine", "disk", "python", "versions", "rows"} <= report.keys()
-    assert msgspec.convert(report["rows"], list[Row]) == rows
-    first = report["rows"][0]
+    judged = compared("a job", "ms", SAMPLES, "ours", "theirs", at_least(4))
+    rows = [judged, absent("a job", "a peer", "no such job")]
+    path = tmp_path / "results" / "suite.jsonl"
+    write_results(path, "suite", rows, quick=True, versions={"a": "1"})
+    head, first, _ = (msgspec.json.decode(line) for line in path.read_bytes().splitlines())
+    assert {"suite", "quick", "date", "machine", "disk", "python", "versions"} <= head.keys()
+    assert read_results(path).rows == rows
     assert {"name", "value", "unit", "against", "ratio", "target", "met"} <= first.keys()
+
+
+def test_a_row_is_kept_as_a_line_without_what_it_does_not_have(tmp_path: Path) -> None:
+    """But nothing found, none missed and no time at all are figures."""
+    path = tmp_path / "suite.jsonl"
+    rows = [absent("a job", "a peer", "no such job"), limited("lost", "entries", [0.0], "", at_most(-1))]
+    write_results(path, "suite", rows, quick=True)
+    _, missing, lost = path.read_text().splitlines()
+    assert missing == '{"name":"a job","against":"a peer","note":"no such job"}'
+    assert lost == '{"name":"lost","value":0.0,"unit":"entries","rounds":1,"target":"<= -1","met":false}'
+    assert read_results(path).rows == rows
+
+
+@pytest.mark.parametrize("kept", sorted((HERE / "results").glob("*.jsonl")), ids=lambda path: path.stem)
+def test_what_is_kept_is_laid_out_as_it_would_be_written_today(kept: Path) -> None:
+    _, *lines = kept.read_bytes().splitlines()
+    written = msgspec.json.encode(read_results(kept).rows)
+    assert lines
+    assert [msgspec.json.decode(line) for line in lines] == msgspec.json.decode(written)
 
 
 # --- pictures ------------------------------------------------------------------------------------------------
