@@ -168,20 +168,22 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-_EXTRA = "chatfold["  # what is missing is an extra: its message says how to install it
-
-
 def told(work: Callable[[], int | None]) -> int:
     """What is expected to go wrong ends in one line, not in a traceback; gives the exit code."""
     try:
         return work() or 0
     except (ChatfoldError, OSError, ImportError) as error:
         if isinstance(error, BrokenPipeError) or (
-            isinstance(error, ImportError) and _EXTRA not in str(error)
+            isinstance(error, ImportError) and not is_missing_extra(error)
         ):
             raise  # whoever read our output has seen enough; any other import that fails is a bug
         tell(error)
         return code_of(error)
+
+
+def is_missing_extra(error: BaseException) -> bool:
+    """Its message says how to install it."""
+    return isinstance(error, ImportError) and "chatfold[" in str(error)
 
 
 def code_of(error: BaseException) -> int:

@@ -1,14 +1,8 @@
 """replay and rerun: was it as it was recorded, would it be so again, and what if it is asked anew."""
 
-import sys
-import traceback
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import click
 import msgspec
@@ -16,6 +10,7 @@ import msgspec
 from chatfold.agent import Chat, Store
 from chatfold.eventlog import ChatfoldError
 from chatfold.replay.commands.asking import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
+from chatfold.replay.commands.factories import factory_of, telling, told_of
 from chatfold.replay.inspect.address import HEAD, Address
 from chatfold.replay.inspect.places import store_folder
 from chatfold.replay.inspect.points import range_of, seq_of
@@ -26,12 +21,6 @@ from chatfold.replay.judging.rehearsal import Factory, rehearse
 from chatfold.replay.judging.rerunning import rerun as run_again
 from chatfold.replay.judging.verdict import verdict
 from chatfold.replay.output import Out
-
-
-class AgentFailed(ChatfoldError):
-    """The agent's own code raised something."""
-
-    next_step = "Mend it, and replay again"
 
 
 @verb(
@@ -61,7 +50,7 @@ async def replay(
     if not addresses and not whole:
         raise click.UsageError("which chat? Give one or more, or --all")
     with offline():  # importing it reaches nothing, either
-        factory = _factory(agent) if agent else None
+        factory = factory_of(agent) if agent else None
     verdicts: list[Verdict] = []
     errors: dict[str, Exception] = {}
     worst = 0
@@ -110,20 +99,12 @@ async def _chats(
 async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None) -> Verdict:
     progress = out.progress(f"replaying {chat.key}")
     if factory is not None:
-        try:
-            return await rehearse(chat, factory, progress=progress)
-        except (ChatfoldError, OSError, ImportError):
-            raise
-        except Exception as error:
-            raise AgentFailed(_place(error), chat=chat.key) from error
+        with telling(
+            chat=chat.key, besides=(OSError,)
+        ):  # which is the store's: the factory's own are told by now
+            return await rehearse(chat, told_of(factory, chat.key), progress=progress)
     first, last = await range_of(chat, meant)
     return await verdict(chat, first=first + 1, last=last, progress=progress)
-
-
-def _place(error: Exception) -> str:
-    """What an agent's own code raised, and where."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error}, in {last.filename}:{last.lineno}"
 
 
 def _print(out: Out, found: Verdict) -> None:
@@ -148,35 +129,6 @@ def _print(out: Out, found: Verdict) -> None:
     )
     if found.divergence is not None:
         out.text(str(found.divergence).partition(" ")[2], "  ")
-
-
-# --- the agent's code ------------------------------------------------------------------------------------
-
-
-def _factory(name: str) -> Factory:
-    """``module:function`` or ``path/file.py:function``."""
-    where, colon, function = name.rpartition(":")
-    if not colon:
-        raise click.UsageError(f"--agent MODULE:FUNCTION, not {name!r}")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = _loaded(Path(where)) if where.endswith(".py") else import_module(where)
-    except (ModuleNotFoundError, FileNotFoundError) as error:
-        raise click.UsageError(f"--agent: {error}") from None
-    made: Any = getattr(module, function, None)
-    if not callable(made):
-        raise click.UsageError(f"--agent: there is no function {function!r} in {where}")
-    return made  # type: ignore[no-any-return]
-
-
-def _loaded(path: Path) -> ModuleType:
-    spec = spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise click.UsageError(f"--agent: {path} is no Python file")
-    module = module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 # --- for real --------------------------------------------------------------------------------------------
@@ -211,12 +163,17 @@ async def rerun(
     """
     if not live:
         raise click.UsageError("this asks a real model: say so with --live. 'chatfold replay' does not")
+    factory = factory_of(agent)
     async with chat_of(store, address) as (chat, meant):
         key, seq = chat.key, await seq_of(chat, meant.last or HEAD)
     which = tools if tools in ("recorded", "live") else tools.split(",")
     async with Store(store_folder(store)) as place:
+        chat = await place.chat(key)
         try:
-            fork, result = await run_again(await place.chat(key), seq, _factory(agent), tools=which, key=name)
+            with telling(
+                chat=key, besides=(OSError, ValueError)
+            ):  # the store's; and a tool that there is not
+                fork, result = await run_again(chat, seq, told_of(factory, key), tools=which, key=name)
         except ValueError as error:
             if isinstance(error, ChatfoldError):
                 raise

@@ -40,6 +40,7 @@ class Explaining:
             return type(event) is type(new)
         match event, new:
             case ModelCalled(), ModelCalled():
+                new = _named_as_then(new, event)
                 changes: dict[str, Any] = {"params": _lasting(new, event)}
                 if self._erased and self._erased[0] < recorded.seq:
                     changes |= {"request": event.request, "params": {**_plain(new), **_seen(event)}}
@@ -112,6 +113,7 @@ class Explaining:
     async def _of_the_call(
         self, then: ModelCalled, now: ModelCalled, before: Moment
     ) -> tuple[Change, str, int]:
+        now = _named_as_then(now, then)
         for name, field in _SENT.items():
             texts = [self._notes.get(f"{name}:{call.params.get(name)}", {}) for call in (then, now)]
             if found := first_change(texts[0], texts[1], field):
@@ -159,6 +161,13 @@ def _plain(call: ModelCalled) -> dict[str, Json]:
 
 def _seen(call: ModelCalled) -> Mapping[str, Json]:
     return {name: value for name, value in call.params.items() if name == "seen"}
+
+
+def _named_as_then(new: ModelCalled, then: ModelCalled) -> ModelCalled:
+    """A model's own code is in ``__main__`` when its file is run, and elsewhere when it is imported: what it makes is compared."""
+    if not ("payload" in new.params and "payload" in then.params):
+        return new
+    return msgspec.structs.replace(new, params={**new.params, "payload": then.params["payload"]})
 
 
 def _lasting(new: ModelCalled, then: ModelCalled) -> dict[str, Json]:

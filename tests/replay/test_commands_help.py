@@ -87,7 +87,7 @@ def test_an_example_is_understood_and_does_what_it_says(
         Path(name).touch()
     found = cli.get_command(click.Context(cli), verb)
     assert found is not None
-    found.make_context(verb, list(args))
+    found.make_context(verb, list(args), parent=cli.make_context("chatfold", []))
     mine = verb in ELSEWHERE or "-f" in args or "--agent" in args or "--edit" in args
     if mine or any(arg.startswith("./store") for arg in args):
         return

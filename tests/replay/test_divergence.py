@@ -62,6 +62,23 @@ async def test_a_changed_setting_of_the_model_is_told_by_its_name() -> None:
     assert (found.field, found.recorded, found.new) == ("settings.temperature", 0.2, None)
 
 
+async def test_the_code_of_a_payload_may_be_in_a_module_of_another_name() -> None:
+    """Recorded by ``python bot.py`` it is that of ``__main__``, and ``--agent bot.py:build`` has a name of its own for it."""
+
+    class Marked(ScriptedModel):
+        mark = ""
+
+        def payload(self, request: Any) -> dict[str, Any]:
+            return super().payload(request) | {"mark": self.mark}
+
+    Marked.payload.__module__ = "__main__"
+    chat = await run_of(Store.memory(), model=Marked(["done"]))
+    Marked.payload.__module__ = "bot"
+    assert (await rehearse(chat, lambda: Agent(model=Marked([])))).ok
+    Marked.mark = "new"
+    assert (await diverged(chat, lambda: Agent(model=Marked([])))).field == "request"
+
+
 async def test_changed_code_of_a_payload_is_told_where_it_shows() -> None:
     class Louder(ScriptedModel):
         def payload(self, request: Any) -> dict[str, Any]:
