@@ -42,7 +42,7 @@ def factory_of(name: str) -> Factory:
     is_file = where.endswith(".py")
     if not where or not function or (where.startswith(".") and not is_file):
         raise click.UsageError(f"--agent MODULE:FUNCTION or FILE.py:FUNCTION, not {name!r}")
-    with telling(f"--agent {name}: "), _interrupting():
+    with report_failures(f"--agent {name}: "), _heed_interrupts():
         module = _file(Path(where)) if is_file else _module(where)
     made: Any = getattr(module, function, None)
     if not callable(made):
@@ -86,7 +86,7 @@ def _look_first_in(folder: Path) -> None:
 
 
 @contextmanager
-def _interrupting() -> Iterator[None]:
+def _heed_interrupts() -> Iterator[None]:
     """Ctrl-C ends an import at once. At the first one, asyncio only cancels a task, which code that waits does not notice."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or current_thread() is not main_thread():  # it is ignored, or others see to it
@@ -102,12 +102,12 @@ def _interrupting() -> Iterator[None]:
 # --- what it raised --------------------------------------------------------------------------------------
 
 
-def told_of(factory: Factory, chat: str) -> Factory:
+def report_factory(factory: Factory, chat: str) -> Factory:
     """The same factory; what it raises is told as the agent's failure, not as one of the store or of the command."""
 
     @functools.wraps(factory)
     async def build(*args: Any, **named: Any) -> Agent:
-        with telling(chat=chat):
+        with report_failures(chat=chat):
             made = factory(*args, **named)
             return await made if isinstance(made, Awaitable) else made
 
@@ -115,7 +115,7 @@ def told_of(factory: Factory, chat: str) -> Factory:
 
 
 @contextmanager
-def telling(
+def report_failures(
     said: str = "", *, chat: str | None = None, besides: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
     """Around code of the user's. Our own errors, and those ``besides``, stay what they are; Ctrl-C is Ctrl-C."""
@@ -127,10 +127,10 @@ def telling(
     except (Exception, SystemExit) as error:
         if is_missing_extra(error):
             raise
-        raise AgentFailed(f"{said}{_raised(error)}", chat=chat) from error
+        raise AgentFailed(f"{said}{_describe(error)}", chat=chat) from error
 
 
-def _raised(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """What it was, and where: the innermost line of code that is a file's."""
     told = TracebackException.from_exception(
         error, lookup_lines=False

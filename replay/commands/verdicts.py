@@ -10,7 +10,7 @@ import msgspec
 from chatfold.agent import Chat, Store
 from chatfold.eventlog import ChatfoldError
 from chatfold.replay.commands.asking import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
-from chatfold.replay.commands.factories import factory_of, telling, told_of
+from chatfold.replay.commands.factories import factory_of, report_factory, report_failures
 from chatfold.replay.inspect.address import HEAD, Address
 from chatfold.replay.inspect.places import store_folder
 from chatfold.replay.inspect.points import range_of, seq_of
@@ -99,10 +99,10 @@ async def _chats(
 async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None) -> Verdict:
     progress = out.progress(f"replaying {chat.key}")
     if factory is not None:
-        with telling(
+        with report_failures(
             chat=chat.key, besides=(OSError,)
         ):  # which is the store's: the factory's own are told by now
-            return await rehearse(chat, told_of(factory, chat.key), progress=progress)
+            return await rehearse(chat, report_factory(factory, chat.key), progress=progress)
     first, last = await range_of(chat, meant)
     return await verdict(chat, first=first + 1, last=last, progress=progress)
 
@@ -170,10 +170,10 @@ async def rerun(
     async with Store(store_folder(store)) as place:
         chat = await place.chat(key)
         try:
-            with telling(
+            with report_failures(
                 chat=key, besides=(OSError, ValueError)
             ):  # the store's; and a tool that there is not
-                fork, result = await run_again(chat, seq, told_of(factory, key), tools=which, key=name)
+                fork, result = await run_again(chat, seq, report_factory(factory, key), tools=which, key=name)
         except ValueError as error:
             if isinstance(error, ChatfoldError):
                 raise

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from commanded import assert_one_line, command, contents, environment, run
 
 from chatfold.agent import Agent, ScriptedModel, Store
+from tests.support.debugger.commanded import assert_one_line, command, contents, environment, run
 
 BUILD = """
 from chatfold.agent import Agent, ScriptedModel
