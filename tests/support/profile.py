@@ -19,7 +19,10 @@ def load() -> None:
     settings.register_profile("quick", fixed, max_examples=15, stateful_step_count=15)
     settings.register_profile("ci", fixed, max_examples=60, stateful_step_count=25)
     settings.register_profile("long", common, max_examples=1500, stateful_step_count=50)
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+    name = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+    settings.load_profile(name)
+    if name == "long":
+        os.environ["PYTEST_TIMEOUT"] = "0"  # a machine that searches for half an hour does not hang
 
 
 def searched(times: float, *, steps: float = 1) -> settings:
