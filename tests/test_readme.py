@@ -49,6 +49,8 @@ def test_links_of_the_documents_lead_somewhere() -> None:
     for page in (
         "README.md",
         "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "tests/README.md",
         "docs/agents.md",
         "docs/chats.md",
         "docs/format.md",
