@@ -40,9 +40,9 @@ def run(folder: Path, *options: str, **environment: str) -> "subprocess.Complete
     (folder / "test_hard.py").write_text(TESTS)
     known = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--rootdir", ".", "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", "pytest", "--rootdir", ".", "-p", "xdist", *options],
         cwd=folder,
-        env={**known, "PYTHONPATH": str(ROOT), **environment},
+        env={**known, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
