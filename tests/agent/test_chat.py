@@ -91,6 +91,7 @@ async def test_what_the_user_wrote_reaches_the_model_byte_for_byte(store: Store,
         assert (await reader.shown())[-1].parts == (Text(text),)
 
 
+@pytest.mark.campaign
 async def test_a_message_of_fifty_megabytes_is_kept(root: Path) -> None:
     text = "五十 MB of words, " * 2_500_000
     async with files(root) as store:

@@ -56,6 +56,7 @@ def test_who_cannot_be_built_is_named_and_the_others_are(bench: Bench) -> None:
     assert "FileExistsError" in built.failed[JSONL]
 
 
+@pytest.mark.campaign
 def test_a_process_that_died_is_named_and_the_others_go_on(bench: Bench) -> None:
     child = bench.children.running["jsonl"]
     os.killpg(child.pid, signal.SIGKILL)

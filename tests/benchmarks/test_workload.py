@@ -54,6 +54,7 @@ def test_a_turn_is_a_question_calls_with_their_results_and_an_answer(seed: int) 
             assert call["tool_calls"][0]["id"] == result["tool_call_id"]
 
 
+@pytest.mark.campaign
 def test_sizes_repeats_and_scripts_are_as_described() -> None:
     said = [message for turn in islice(conversation(1), 3_000) for message in turn]
     results = [message["content"] for message in said if message["role"] == "tool"]

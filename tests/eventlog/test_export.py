@@ -220,6 +220,7 @@ async def test_an_export_with_any_bit_flipped_is_refused_at_that_line(root: Path
             assert not traces(root)
 
 
+@pytest.mark.campaign
 async def test_a_large_export_that_is_cut_or_changed_is_refused_and_leaves_nothing(root: Path) -> None:
     async with opened("memory", root) as source, opened("files", root) as target:
         for number in range(9):

@@ -54,6 +54,7 @@ async def test_texts_that_are_too_large_for_a_line_go_along_once() -> None:
     assert rewritten(entries, 1).count(b'{"blob":') == 2  # a text and a picture
 
 
+@pytest.mark.campaign
 async def test_what_cannot_be_written_again_is_lost_and_says_so() -> None:
     no_longer_unknown = Unknown("lost", b'{"type":"lost"}')
     huge = Noted("n", [1] * 1_000_000)

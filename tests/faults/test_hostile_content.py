@@ -111,6 +111,7 @@ async def test_what_is_empty_is_refused_or_kept(fast_folder: Path) -> None:
         assert tuple([entry.event async for entry in log.read("chat")]) == events
 
 
+@pytest.mark.campaign
 async def test_too_many_keys_are_refused_before_anything_is_written(fast_folder: Path) -> None:
     async with Log(FileStorage(fast_folder)) as log:
         with pytest.raises(InvalidEvent):

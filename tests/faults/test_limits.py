@@ -168,6 +168,7 @@ async def _goes_on(root: Path) -> None:
         await _append(log, "c")
 
 
+@pytest.mark.campaign
 def test_a_log_is_read_in_less_memory_than_it_has_bytes(fast_folder: Path) -> None:
     """90 MB in segments of 8, in 60 MB: forwards, backwards, checked by nobody but the reader."""
     program = f"""{_LIMITED}

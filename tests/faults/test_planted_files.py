@@ -106,6 +106,7 @@ async def _use(root: Path) -> None:
         await asyncio.wait_for(log.storage.close(), 10)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__[1:])
 def test_nothing_but_a_file_is_opened_where_a_file_should_be(
     template: Path, plant: Callable[[Path, Path], None]

@@ -665,6 +665,7 @@ def long_chat() -> Contexts:
     return state
 
 
+@pytest.mark.campaign
 def test_a_message_makes_nothing_anew_that_grows_with_the_chat() -> None:
     old = long_chat()
     head = old.said.last

@@ -255,6 +255,7 @@ def test_a_terminal_is_shown_the_beginning_of_what_is_very_long(large: Path) -> 
         assert_safe(one.text, colour=True)
 
 
+@pytest.mark.campaign
 def test_a_pipe_is_given_all_of_it_in_a_few_times_its_size(large: Path) -> None:
     counted = subprocess.run(
         [sys.executable, "-c", _MEASURED, *command("log", "large")],

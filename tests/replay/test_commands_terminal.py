@@ -25,6 +25,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("columns", [200, 80, 40, 20])
 def test_lists_fit_the_width(columns: int, store: Path) -> None:
     shown = several_on_terminal([COMMANDS[name] for name in LISTS], store=store, columns=columns)
@@ -86,6 +87,7 @@ def test_the_users_pager_is_used(store: Path) -> None:
     assert ours.text.count("PAGED") == 34
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("args", "more"),
     [

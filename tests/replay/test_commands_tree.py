@@ -41,6 +41,7 @@ def test_chats_that_say_they_come_from_each_other(root: Path, parents: dict[str,
         assert key in dict(_told(key, store=root))
 
 
+@pytest.mark.campaign
 def test_forks_deeper_than_the_stack() -> None:
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a thousand syncs need not be real
     with tempfile.TemporaryDirectory(dir=memory) as folder:

@@ -21,7 +21,8 @@ def files(root: Path) -> Store:
     return Store(FileStorage(root, clock=TickingClock(), segment_bytes=2000, durability="off"))
 
 
-@pytest.fixture(name="store", params=["files", "memory"])
+# In memory every time; in files, which waits for the disk, in the campaign, of which CI runs this part.
+@pytest.fixture(name="store", params=[pytest.param("files", marks=pytest.mark.campaign), "memory"])
 async def a_store(request: pytest.FixtureRequest, root: Path) -> AsyncIterator[Store]:
     memory = Store(MemoryStorage(clock=TickingClock()))
     async with files(root) if request.param == "files" else memory as store:
