@@ -7,7 +7,6 @@ The programs are drawn by hypothesis and run by both engines, with the same cloc
 import asyncio
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,10 +17,12 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.agent_talks import Talk, judge, record, talks
 from support.all_there_is import all_of, files
 from support.old_engine import NOT_HERE, Engine, is_here, new_engine, old_engine
 from support.one_engine import Step, Work
-from support.plain_values import differences
+from support.plain_values import differences, plain
+from support.refusing import REFUSED, refuse
 from support.step_programs import programs
 
 pytestmark = pytest.mark.skipif(not is_here(), reason=NOT_HERE)
@@ -89,10 +90,10 @@ def both(steps: Sequence[Step], folder: Path, **how: Any) -> None:
 
 
 def read_crosswise(folder: Path) -> None:
-    """Each engine says of the other's files, caches and all, what the other says of them."""
+    """Each engine says of the other's files, caches and all, what the other says of its own: the files are the same."""
     old, new = old_engine(), new_engine()
-    for written in (old.name, new.name):
-        agree(*(asyncio.run(all_of(one, folder / written)) for one in (old, new)))
+    by_old, by_new = all_of(old, folder / new.name), all_of(new, folder / old.name)
+    agree(asyncio.run(by_old), asyncio.run(by_new))
 
 
 durabilities = st.sampled_from(("full", "off"))
@@ -106,7 +107,7 @@ def test_both_write_the_same_bytes(steps: list[Step], durability: str) -> None:
         both(steps, folder, durability=durability)
 
 
-@few(2)
+@few(3)
 @given(programs("talking"))
 def test_each_reads_what_the_other_wrote(steps: list[Step]) -> None:
     """Entries, messages of every shape, contexts, lists, searches and exports of a store are the same by both engines."""
@@ -126,7 +127,7 @@ def test_one_goes_on_where_the_other_stopped(steps: list[Step], old_first: bool)
         agree(alone, done(turns, folder / "turns", cycle(pair)))
 
 
-@few(2)
+@few(3)
 @given(programs("erasing"))
 def test_both_erase_the_same(steps: list[Step]) -> None:
     """What is erased in a chat is erased in its forks and copies, with the same bytes left, and reads the same."""
@@ -151,7 +152,7 @@ def test_both_judge_damage_the_same(steps: list[Step]) -> None:
         both(steps, folder)
 
 
-@few(3)
+@few(4)
 @given(programs("mending"))
 def test_each_reads_what_the_other_repaired(steps: list[Step]) -> None:
     """After a repair by one engine, both say the same of what is left; and of what is still damaged, where and why."""
@@ -159,3 +160,40 @@ def test_each_reads_what_the_other_repaired(steps: list[Step]) -> None:
     with scratch() as folder:
         both(mended, folder)
         read_crosswise(folder)
+
+
+@few(12)
+@given(programs("large", most=8))
+def test_both_keep_large_texts_the_same(steps: list[Step]) -> None:
+    """What does not fit into a line is kept, forked, erased, lost and repaired as the same blobs."""
+    with scratch() as folder:
+        both(steps, folder)
+        read_crosswise(folder)
+
+
+@few(3)
+@given(talks(), st.integers(0, 40))
+def test_both_record_and_replay_the_same_runs(talk: Talk, place: int) -> None:
+    """A run of an agent is the same bytes by both, and each engine's replays judge the other's recording alike."""
+    old, new = old_engine(), new_engine()
+    with scratch() as folder:
+        agree(*(_recorded(one, folder / one.name, talk) for one in (old, new)))
+        by_old, by_new = judge(old, folder / new.name, place), judge(new, folder / old.name, place)
+        agree(asyncio.run(by_old), asyncio.run(by_new))
+
+
+def _recorded(engine: Engine, root: Path, talk: Talk) -> dict[str, Any]:
+    return {"results": asyncio.run(record(engine, root, talk)), "files": files(root)}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_both_refuse_in_the_same_words(case: str) -> None:
+    """What is refused is refused by both: the same error, its place and the next step told in the same words, no trace left."""
+    with scratch() as folder:
+        agree(*(_refused(one, folder / one.name, case) for one in (old_engine(), new_engine())))
+
+
+def _refused(engine: Engine, root: Path, case: str) -> dict[str, Any]:
+    error = asyncio.run(refuse(engine, root, case))
+    assert error is not None
+    return {"refused": plain(error, root), "files": files(root)}

@@ -7,21 +7,22 @@ left out of the name. All else is there: names, bytes, modes, locks, witnesses, 
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from support.old_engine import Engine
 from support.plain_values import plain, without_chance
 
 SHAPES = ("neutral", "openai", "openai-responses", "anthropic")
 FORMS = ("jsonl", "markdown", "html", "ui")
-_WORDS = ("again", "plan", "日本", "words plan", "read")
+_WORDS = ("again", "日本", "words plan")
+Asked: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 def files(root: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(root.rglob("*")):
         place = path.relative_to(root)
-        if "cache" in place.parts[:1] + place.parts[2:3] or "pins" in place.parts[:1]:
+        if "cache" in place.parts[:1] + place.parts[2:3]:
             continue
         status = path.lstat()
         name = without_chance(str(path), root)
@@ -40,21 +41,24 @@ async def all_of(engine: Engine, root: Path, *, read_only: bool = True) -> dict[
 
 
 async def _all_of_chat(engine: Engine, store: Any, key: str, root: Path) -> dict[str, Any]:
-    asked: dict[str, Callable[[], Awaitable[Any]]] = {
-        **_of_the_log(engine, store, key, root),
-        **_of_the_chat(engine, store, key),
-    }
-    return {name: await _answer(engine, ask, root) for name, ask in asked.items()}
+    asked = _of_the_log(engine, store, key, root)
+    found = {name: await _answer(engine, ask, root) for name, ask in asked.items()}
+    try:
+        chat = await store.chat(key)
+    except engine.eventlog.ChatfoldError as error:
+        return found | {"refused": plain(error, root)}
+    asked = _of_the_chat(engine, chat)
+    return found | {name: await _answer(engine, ask, root) for name, ask in asked.items()}
 
 
-async def _answer(engine: Engine, ask: Callable[[], Awaitable[Any]], root: Path) -> Any:
+async def _answer(engine: Engine, ask: Asked, root: Path) -> Any:
     try:
         return plain(await ask(), root)
     except (engine.eventlog.ChatfoldError, ValueError, OSError) as error:
         return plain(error, root)
 
 
-def _of_the_log(engine: Engine, store: Any, key: str, root: Path) -> dict[str, Callable[[], Awaitable[Any]]]:
+def _of_the_log(engine: Engine, store: Any, key: str, root: Path) -> dict[str, Asked]:
     log = store.log
     folder = engine.module("eventlog.layout").chat_path(root, key)
 
@@ -83,55 +87,49 @@ def _of_the_log(engine: Engine, store: Any, key: str, root: Path) -> dict[str, C
     return {ask.__name__: ask for ask in some}
 
 
-def _of_the_chat(engine: Engine, store: Any, key: str) -> dict[str, Callable[[], Awaitable[Any]]]:
+def _of_the_chat(engine: Engine, chat: Any) -> dict[str, Asked]:
     projections = engine.projections
     seeds = engine.module("projections.to_seeds")
 
-    def of(ask: Callable[[Any], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-        async def answer() -> Any:
-            return await ask(await store.chat(key))
+    def shape(name: str) -> Asked:
+        return lambda: chat.messages(name, model="m")
 
-        return answer
-
-    def shape(name: str) -> Callable[[], Awaitable[Any]]:
-        return of(lambda chat: chat.messages(name, model="m"))
-
-    def form(name: str) -> Callable[[], Awaitable[Any]]:
-        async def exported(chat: Any) -> bytes:
+    def form(name: str) -> Asked:
+        async def exported() -> bytes:
             return b"".join([piece async for piece in chat.exported(name)])
 
-        return of(exported)
+        return exported
 
-    async def states(chat: Any) -> Any:
+    async def states() -> Any:
         packed = engine.module("projections.packing").pack
-        return {one.name.rpartition(".")[2]: packed(chat[one], "deterministic") for one in projections.STANDARD}
-
-    async def contexts(chat: Any) -> Any:
-        return [await chat.list_contexts(None), chat[projections.contexts].active.id, await chat.open_calls()]
-
-    async def earlier(chat: Any) -> Any:
-        return await (await chat.at(chat.seq // 2)).messages("openai")
-
-    async def rows(chat: Any) -> Any:
-        entries = [entry async for entry in chat.entries()]
-        state = chat[projections.contexts]
         return {
-            "transcript": projections.transcript(entries),
-            "markdown": "".join(projections.markdown(entries, "title")),
-            "ui": projections.ui_messages(entries, chat_key=key, audit=True),
-            "active": seeds.active_lines(entries),
-            "contexts": seeds.context_entries(entries, state),
+            one.name.rpartition(".")[2]: packed(chat[one], "deterministic") for one in projections.STANDARD
         }
 
-    async def others(chat: Any) -> Any:
+    async def contexts() -> Any:
+        return [await chat.list_contexts(None), chat[projections.contexts].active.id, await chat.open_calls()]
+
+    async def earlier() -> Any:
+        return await (await chat.at(chat.seq // 2)).messages("openai")
+
+    async def rows() -> Any:
+        entries = [entry async for entry in chat.entries()]
+        return {
+            "transcript": projections.transcript(entries),
+            "ui": projections.ui_messages(entries, chat_key=chat.key, audit=True),
+            "active": seeds.active_lines(entries),
+            "contexts": seeds.context_entries(entries, chat[projections.contexts]),
+        }
+
+    async def others() -> Any:
         return [await chat.executions(), await chat.prompt(most=3), await chat.prompt(tokens=200)]
 
-    async def judged(chat: Any) -> Any:
+    async def judged() -> Any:
         return await engine.replay.verdict(chat)
 
     some = (states, contexts, earlier, rows, others, judged)
     return {
-        **{ask.__name__: of(ask) for ask in some},
+        **{ask.__name__: ask for ask in some},
         **{f"messages {name}": shape(name) for name in SHAPES},
         **{f"exported {name}": form(name) for name in FORMS},
     }

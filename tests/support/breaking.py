@@ -49,7 +49,9 @@ def _flip(folder: Path, where: int, other: int) -> None:
         path.write_bytes(data)
 
 
-def _change_lines(folder: Path, number: int, change: Callable[[list[bytes], int], list[bytes]], at: int) -> None:
+def _change_lines(
+    folder: Path, number: int, change: Callable[[list[bytes], int], list[bytes]], at: int
+) -> None:
     paths = _segments(folder)
     if paths:
         path = paths[number % len(paths)]
@@ -66,7 +68,9 @@ def _double_line(folder: Path, where: int, other: int) -> None:
 
 
 def _swap_lines(folder: Path, where: int, other: int) -> None:
-    _change_lines(folder, other, lambda lines, at: [*lines[:at], *reversed(lines[at : at + 2]), *lines[at + 2 :]], where)
+    _change_lines(
+        folder, other, lambda lines, at: [*lines[:at], *reversed(lines[at : at + 2]), *lines[at + 2 :]], where
+    )
 
 
 def _drop_segment(folder: Path, where: int, _: int) -> None:
@@ -109,7 +113,9 @@ def _spoil_witness(folder: Path, where: int, _: int) -> None:
 
 def _newer_format(folder: Path, _: int, other: int) -> None:
     """Its sum does not fit: that a header is of a newer format is told before it is checked, or it is damage."""
-    _change_lines(folder, other, lambda lines, _: [lines[0].replace(b'"chatfold":1', b'"chatfold":9'), *lines[1:]], 0)
+    _change_lines(
+        folder, other, lambda lines, _: [lines[0].replace(b'"chatfold":1', b'"chatfold":9'), *lines[1:]], 0
+    )
 
 
 def _add_odd_file(folder: Path, _: int, __: int) -> None:

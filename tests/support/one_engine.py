@@ -6,9 +6,10 @@ part of the outcome. So two engines that do the same steps have no reason to say
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from unittest import mock
 
 from support.breaking import BREAKING
@@ -16,6 +17,12 @@ from support.old_engine import Engine
 from support.plain_values import plain, translate, without_chance
 
 NOON = 1_738_713_600_000
+
+
+class _Noon(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls.fromtimestamp(NOON / 1000, tz)
 
 
 class Step(NamedTuple):
@@ -58,7 +65,7 @@ class Work:
 
     async def do(self, step: Step) -> Any:
         self.time += step.tick
-        with self._listening() as logged, self.counting_ids():
+        with self._listening() as logged, self.outside():
             outcome = await self._outcome(step)
         return {step.verb: outcome, "logged": [without_chance(line, self.root) for line in logged]}
 
@@ -83,17 +90,15 @@ class Work:
             logger.removeHandler(handler)
 
     @contextmanager
-    def counting_ids(self) -> Iterator[None]:
-        """In the place of ``new_id``, wherever in the engine it is known."""
-        known = [module for module in self.engine.modules("agent") if hasattr(module, "new_id")]
-        patches = [mock.patch.object(module, "new_id", self._new_id) for module in known]
-        for patch in patches:
-            patch.start()
-        try:
+    def outside(self) -> Iterator[None]:
+        """Ids and the time of day, wherever in the engine they are asked for: counted, and always noon."""
+        with ExitStack() as stack:
+            for module in self.engine.modules("agent"):
+                if hasattr(module, "new_id"):
+                    stack.enter_context(mock.patch.object(module, "new_id", self._new_id))
+                if getattr(module, "datetime", None) is datetime:
+                    stack.enter_context(mock.patch.object(module, "datetime", _Noon))
             yield
-        finally:
-            for patch in patches:
-                patch.stop()
 
     def _new_id(self, kind: str) -> str:
         self._ids += 1
@@ -182,7 +187,7 @@ class Work:
 
     async def _recall(self, step: Step) -> Any:
         chat = await self.store.chat(step.chat)
-        shelf = [row.id for row in await chat.list_contexts()] or ["main"]
+        shelf = [row.context_id for row in await chat.list_contexts()] or ["main"]
         mode = ("summary", "recent", "full")[step.second % 3]
         return await chat.recall(shelf[step.point % len(shelf)], mode)
 
@@ -205,7 +210,9 @@ class Work:
         """A client sends what it has seen of the chat, and a question."""
         chat = await self.store.chat(step.chat)
         seen = (await chat.messages("openai"))[: step.point]
-        history = self.engine.projections.from_openai_messages([*seen, {"role": "user", "content": step.text}])
+        history = self.engine.projections.from_openai_messages(
+            [*seen, {"role": "user", "content": step.text}]
+        )
         return await chat.receive(history)
 
     # --- what is wrong -----------------------------------------------------------------------------------
@@ -240,5 +247,5 @@ class Work:
         return {
             "listed": listed,
             "messages": await chat.messages("anthropic"),
-            "hits": await chat.search(step.text, everything=True),
+            "hits": await chat.search(step.text or "plan", everything=True),
         }
