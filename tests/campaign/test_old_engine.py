@@ -57,7 +57,9 @@ def _short(value: Any) -> str:
 
 def few(part: int) -> settings:
     """A part of the examples that the profile says: every one of them is two programs, and many files."""
-    return settings(max_examples=max(1, settings.default.max_examples // part))
+    profile = settings.default
+    assert profile is not None
+    return settings(max_examples=max(1, profile.max_examples // part))
 
 
 @contextmanager

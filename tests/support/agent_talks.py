@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from hypothesis import strategies as st
+
 from support.old_engine import Engine
 from support.one_engine import Work
 from support.plain_values import plain
@@ -28,14 +29,14 @@ class Line(NamedTuple):
 Talk = list[tuple[str, list[Line]]]
 """Questions, and the lines that answer each."""
 
-_PURE = (
+_PURE: tuple[tuple[str, Any], ...] = (
     ("read_file", {"path": "a.txt"}),
     ("read_file", {"path": "a.txt", "most": 7}),
     ("read_file", {"path": 3}),
     ("break_down", {"why": "no such order"}),
     ("not_there", None),
 )
-_OF_THE_CHAT = (
+_OF_THE_CHAT: tuple[tuple[str, Any], ...] = (
     ("remember", {"text": "likes tea"}),
     ("throw_dice", {}),
     ("chat_send", {"text": "it is on its way"}),

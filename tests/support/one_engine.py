@@ -57,7 +57,7 @@ class Work:
         storage = self.engine.eventlog.FileStorage(self.root, clock=lambda: self.time, **self._how)
         return self.engine.agent.Store(storage)
 
-    async def __aenter__(self) -> "Work":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -116,7 +116,8 @@ class Work:
 
     async def seq(self, step: Step, number: int) -> int:
         """From 0, which is none, to one that is not there yet; mostly one that is there."""
-        return number % ((await self.store.log.head(step.chat)).seq + 2)
+        end: int = (await self.store.log.head(step.chat)).seq
+        return number % (end + 2)
 
     # --- the log -----------------------------------------------------------------------------------------
 

@@ -5,18 +5,17 @@ no counterpart there.
 """
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 from histories import assistant, talks, user
 from hypothesis import strategies as st
 from strategies import LARGE_TEXT, LONG_TEXTS, events
+
+from chatfold.eventlog import File, MessageAdded, Text
 from support.breaking import DAMAGING, TEARING
 from support.old_engine import old_engine
 from support.one_engine import Step
 from support.plain_values import translate
-
-from chatfold.eventlog import File, MessageAdded, Text
 
 CHATS = ("a", "a", "a", "b", "C/ü \x7f", "long " * 60)
 _NEW = ("b", "C/ü \x7f", "d", "e", "f")  # where forks and copies go: mostly nobody is there yet
@@ -34,13 +33,12 @@ _runs = st.none() | st.sampled_from(("r1", "r2"))
 _ticks = st.sampled_from((1, 1, 0, 60_000, -5))
 
 
-@cache
-def _is_known(kind: type) -> bool:
-    return hasattr(old_engine().eventlog, kind.__name__)
+def _is_known(event: Any) -> bool:
+    return hasattr(old_engine().eventlog, type(event).__name__)
 
 
 def _cut_down(some: Iterable[Any]) -> tuple[Any, ...]:
-    known = tuple(one for one in some if _is_known(type(one)))
+    known = tuple(one for one in some if _is_known(one))
     cut: tuple[Any, ...] = translate(known, old_engine().eventlog)
     return cut
 
