@@ -1,0 +1,201 @@
+"""The old engine as an oracle: whatever one of the two writes, says or refuses, the other does in the same way.
+
+The programs are drawn by hypothesis and run by both engines, with the same clock and the same ids, in two folders. See
+``support.one_engine`` for what a step is, ``support.all_there_is`` for what is compared, and ``WANTED`` for what may differ.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.agent_talks import Talk, judge, record, talks
+from support.all_there_is import all_of, files
+from support.old_engine import NOT_HERE, Engine, is_here, new_engine, old_engine
+from support.one_engine import Step, Work
+from support.plain_values import differences, plain
+from support.refusing import REFUSED, refuse
+from support.step_programs import programs
+
+pytestmark = pytest.mark.skipif(not is_here(), reason=NOT_HERE)
+
+
+class Wanted(NamedTuple):
+    """A difference that is meant: the new engine is better there. ``where``: matched with the place of the difference."""
+
+    where: str  # a pattern, such as r"/steps/\d+/check/.*/message"
+    why: str  # and in which issue
+
+
+WANTED: tuple[Wanted, ...] = ()
+
+
+def agree(old: Any, new: Any) -> None:
+    """The one place where what the engines did is compared."""
+    if old == new:
+        return
+    found = [
+        f"{where}\n  old {_short(one)}\n  new {_short(other)}"
+        for where, one, other in differences(old, new)
+        if not any(re.fullmatch(wanted.where, where) for wanted in WANTED)
+    ]
+    assert not found, "\n".join(["the engines differ", *found[:8]])
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 600 else f"{text[:300]} … {text[-300:]}"
+
+
+def few(part: int) -> settings:
+    """A part of the examples that the profile says: every one of them is two programs, and many files."""
+    profile = settings.default
+    assert profile is not None
+    return settings(max_examples=max(1, profile.max_examples // part))
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder: in memory, where there is such a place."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as path:
+        yield Path(path)
+
+
+def done(steps: Sequence[Step], root: Path, engines: Iterable[Engine], **how: Any) -> dict[str, Any]:
+    """What came of the steps, and every file that is there then. After a step that reopens, the next engine goes on."""
+
+    async def do() -> list[Any]:
+        turns = iter(engines)
+        async with Work(next(turns), root, **how) as work:
+            outcomes = []
+            for step in steps:
+                if step.verb == "reopen":
+                    work.engine = next(turns)
+                outcomes.append(await work.do(step))
+            return outcomes
+
+    return {"steps": asyncio.run(do()), "files": files(root)}
+
+
+def both(steps: Sequence[Step], folder: Path, **how: Any) -> None:
+    """Each engine does the steps in its own folder, ``folder/old`` and ``folder/new``."""
+    agree(*(done(steps, folder / one.name, cycle([one]), **how) for one in (old_engine(), new_engine())))
+
+
+def read_crosswise(folder: Path) -> None:
+    """Each engine says of the other's files, caches and all, what the other says of its own: the files are the same."""
+    old, new = old_engine(), new_engine()
+    by_old, by_new = all_of(old, folder / new.name), all_of(new, folder / old.name)
+    agree(asyncio.run(by_old), asyncio.run(by_new))
+
+
+durabilities = st.sampled_from(("full", "off"))
+
+
+@few(1)
+@given(programs("healthy"), durabilities)
+def test_both_write_the_same_bytes(steps: list[Step], durability: str) -> None:
+    """The same steps by the same clock give the same answers, the same refusals and the same files."""
+    with scratch() as folder:
+        both(steps, folder, durability=durability)
+
+
+@few(3)
+@given(programs("talking"))
+def test_each_reads_what_the_other_wrote(steps: list[Step]) -> None:
+    """Entries, messages of every shape, contexts, lists, searches and exports of a store are the same by both engines."""
+    with scratch() as folder:
+        both(steps, folder)
+        read_crosswise(folder)
+
+
+@few(2)
+@given(programs("healthy"), st.booleans())
+def test_one_goes_on_where_the_other_stopped(steps: list[Step], old_first: bool) -> None:
+    """Engines that take turns in one store, caches and all, write what one engine alone writes."""
+    pair = (old_engine(), new_engine()) if old_first else (new_engine(), old_engine())
+    turns = [Step("reopen") if at % 4 == 3 else step for at, step in enumerate(steps)]
+    with scratch() as folder:
+        alone = done(turns, folder / "alone", cycle([old_engine()]))
+        agree(alone, done(turns, folder / "turns", cycle(pair)))
+
+
+@few(3)
+@given(programs("erasing"))
+def test_both_erase_the_same(steps: list[Step]) -> None:
+    """What is erased in a chat is erased in its forks and copies, with the same bytes left, and reads the same."""
+    with scratch() as folder:
+        both(steps, folder)
+        read_crosswise(folder)
+
+
+@few(2)
+@given(programs("tearing"), durabilities)
+def test_both_mend_the_same_torn_ends(steps: list[Step], durability: str) -> None:
+    """What a crash left is cut off at the same byte, set aside whole, and told in the same words."""
+    with scratch() as folder:
+        both(steps, folder, durability=durability)
+
+
+@few(1)
+@given(programs("mending"))
+def test_both_judge_damage_the_same(steps: list[Step]) -> None:
+    """check, repair and salvage say and do the same about any damage; so do readers and writers who meet it."""
+    with scratch() as folder:
+        both(steps, folder)
+
+
+@few(4)
+@given(programs("mending"))
+def test_each_reads_what_the_other_repaired(steps: list[Step]) -> None:
+    """After a repair by one engine, both say the same of what is left; and of what is still damaged, where and why."""
+    mended = [*steps, Step("repair", "a"), Step("repair", "b")]
+    with scratch() as folder:
+        both(mended, folder)
+        read_crosswise(folder)
+
+
+@few(12)
+@given(programs("large", most=8))
+def test_both_keep_large_texts_the_same(steps: list[Step]) -> None:
+    """What does not fit into a line is kept, forked, erased, lost and repaired as the same blobs."""
+    with scratch() as folder:
+        both(steps, folder)
+        read_crosswise(folder)
+
+
+@few(3)
+@given(talks(), st.integers(0, 40))
+def test_both_record_and_replay_the_same_runs(talk: Talk, place: int) -> None:
+    """A run of an agent is the same bytes by both, and each engine's replays judge the other's recording alike."""
+    old, new = old_engine(), new_engine()
+    with scratch() as folder:
+        agree(*(_recorded(one, folder / one.name, talk) for one in (old, new)))
+        by_old, by_new = judge(old, folder / new.name, place), judge(new, folder / old.name, place)
+        agree(asyncio.run(by_old), asyncio.run(by_new))
+
+
+def _recorded(engine: Engine, root: Path, talk: Talk) -> dict[str, Any]:
+    return {"results": asyncio.run(record(engine, root, talk)), "files": files(root)}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_both_refuse_in_the_same_words(case: str) -> None:
+    """What is refused is refused by both: the same error, its place and the next step told in the same words, no trace left."""
+    with scratch() as folder:
+        agree(*(_refused(one, folder / one.name, case) for one in (old_engine(), new_engine())))
+
+
+def _refused(engine: Engine, root: Path, case: str) -> dict[str, Any]:
+    error = asyncio.run(refuse(engine, root, case))
+    assert error is not None
+    return {"refused": plain(error, root), "files": files(root)}

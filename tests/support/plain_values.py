@@ -1,0 +1,60 @@
+"""What two engines say, as values that can be compared: their classes are others, their names and fields the same."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_CHANCE = re.compile(r"(/aside/[^/]*-|/trash/|/\.new-|/redacting-)[0-9a-f]{8,16}(?![0-9a-f])")
+
+
+def plain(value: Any, root: Path) -> Any:
+    """Types and the order of keys told, NaN equal to itself, places told from ``root``, names made by chance left out."""
+    match value:
+        case msgspec.Struct():
+            fields = {name: plain(getattr(value, name), root) for name in value.__struct_fields__}
+            return {"type": type(value).__name__, **fields}
+        case dict():
+            return {str(key): plain(one, root) for key, one in value.items()} | {"keys": [*map(str, value)]}
+        case list() | tuple():
+            return [plain(one, root) for one in value]
+        case Exception():
+            return {"error": type(value).__name__, "message": without_chance(str(value), root)}
+        case Path():
+            return without_chance(str(value), root)
+        case str() | bytes() | None:
+            return value
+        case bool() | int() | float():
+            return f"{type(value).__name__} {value!r}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def without_chance(text: str, root: Path) -> str:
+    """Where the store is, and the last letters of a name that are drawn by chance, differ from engine to engine."""
+    return _CHANCE.sub(r"\1*", text.replace(str(root), "<root>"))
+
+
+def translate(value: Any, eventlog: Any) -> Any:
+    """The same event in the other engine's classes; fields that it does not have are left out."""
+    match value:
+        case msgspec.Struct():
+            kind = getattr(eventlog, type(value).__name__)
+            known = [name for name in kind.__struct_fields__ if hasattr(value, name)]
+            return kind(**{name: translate(getattr(value, name), eventlog) for name in known})
+        case tuple():
+            return tuple(translate(one, eventlog) for one in value)
+    return value
+
+
+def differences(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """(where, old, new) of everything that is not the same, as deep down as it can be told."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from differences(old.get(key, "(not there)"), new.get(key, "(not there)"), f"{where}/{key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for at, pair in enumerate(zip(old, new, strict=True)):
+            yield from differences(*pair, f"{where}/{at}")
+    elif old != new:
+        yield where, old, new
