@@ -1,7 +1,7 @@
 """The old engine as an oracle: whatever one of the two writes, says or refuses, the other does in the same way.
 
 The programs are drawn by hypothesis and run by both engines, with the same clock and the same ids, in two folders. See
-``support.one_engine`` for what a step is, ``support.all_there_is`` for what is compared, and ``WANTED`` for what may differ.
+``one_engine`` for what a step is, ``all_there_is`` for what is compared, and ``WANTED`` for what may differ.
 """
 
 import asyncio
@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from support.agent_talks import Talk, judge, record, talks
-from support.all_there_is import all_of, files
-from support.old_engine import NOT_HERE, Engine, is_here, new_engine, old_engine
-from support.one_engine import Step, Work
-from support.plain_values import differences, plain
-from support.refusing import REFUSED, refuse
-from support.step_programs import programs
+
+from tests.support.engines.agent_talks import Talk, judge, record, talks
+from tests.support.engines.all_there_is import all_of, files
+from tests.support.engines.old_engine import NOT_HERE, Engine, is_here, new_engine, old_engine
+from tests.support.engines.one_engine import Step, Work
+from tests.support.engines.plain_values import differences, plain
+from tests.support.engines.refusing import REFUSED, refuse
+from tests.support.engines.step_programs import programs
+from tests.support.profile import searched
 
 pytestmark = pytest.mark.skipif(not is_here(), reason=NOT_HERE)
 
@@ -53,13 +55,6 @@ def agree(old: Any, new: Any) -> None:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 600 else f"{text[:300]} … {text[-300:]}"
-
-
-def few(part: int) -> settings:
-    """A part of the examples that the profile says: every one of them is two programs, and many files."""
-    profile = settings.default
-    assert profile is not None
-    return settings(max_examples=max(1, profile.max_examples // part))
 
 
 @contextmanager
@@ -101,7 +96,7 @@ def read_crosswise(folder: Path) -> None:
 durabilities = st.sampled_from(("full", "off"))
 
 
-@few(1)
+@searched(1 / 1)
 @given(programs("healthy"), durabilities)
 def test_both_write_the_same_bytes(steps: list[Step], durability: str) -> None:
     """The same steps by the same clock give the same answers, the same refusals and the same files."""
@@ -109,7 +104,7 @@ def test_both_write_the_same_bytes(steps: list[Step], durability: str) -> None:
         both(steps, folder, durability=durability)
 
 
-@few(3)
+@searched(1 / 3)
 @given(programs("talking"))
 def test_each_reads_what_the_other_wrote(steps: list[Step]) -> None:
     """Entries, messages of every shape, contexts, lists, searches and exports of a store are the same by both engines."""
@@ -118,7 +113,7 @@ def test_each_reads_what_the_other_wrote(steps: list[Step]) -> None:
         read_crosswise(folder)
 
 
-@few(2)
+@searched(1 / 2)
 @given(programs("healthy"), st.booleans())
 def test_one_goes_on_where_the_other_stopped(steps: list[Step], old_first: bool) -> None:
     """Engines that take turns in one store, caches and all, write what one engine alone writes."""
@@ -129,7 +124,7 @@ def test_one_goes_on_where_the_other_stopped(steps: list[Step], old_first: bool)
         agree(alone, done(turns, folder / "turns", cycle(pair)))
 
 
-@few(3)
+@searched(1 / 3)
 @given(programs("erasing"))
 def test_both_erase_the_same(steps: list[Step]) -> None:
     """What is erased in a chat is erased in its forks and copies, with the same bytes left, and reads the same."""
@@ -138,7 +133,7 @@ def test_both_erase_the_same(steps: list[Step]) -> None:
         read_crosswise(folder)
 
 
-@few(2)
+@searched(1 / 2)
 @given(programs("tearing"), durabilities)
 def test_both_mend_the_same_torn_ends(steps: list[Step], durability: str) -> None:
     """What a crash left is cut off at the same byte, set aside whole, and told in the same words."""
@@ -146,7 +141,7 @@ def test_both_mend_the_same_torn_ends(steps: list[Step], durability: str) -> Non
         both(steps, folder, durability=durability)
 
 
-@few(1)
+@searched(1 / 1)
 @given(programs("mending"))
 def test_both_judge_damage_the_same(steps: list[Step]) -> None:
     """check, repair and salvage say and do the same about any damage; so do readers and writers who meet it."""
@@ -154,7 +149,7 @@ def test_both_judge_damage_the_same(steps: list[Step]) -> None:
         both(steps, folder)
 
 
-@few(4)
+@searched(1 / 4)
 @given(programs("mending"))
 def test_each_reads_what_the_other_repaired(steps: list[Step]) -> None:
     """After a repair by one engine, both say the same of what is left; and of what is still damaged, where and why."""
@@ -164,7 +159,7 @@ def test_each_reads_what_the_other_repaired(steps: list[Step]) -> None:
         read_crosswise(folder)
 
 
-@few(12)
+@searched(1 / 12)
 @given(programs("large", most=8))
 def test_both_keep_large_texts_the_same(steps: list[Step]) -> None:
     """What does not fit into a line is kept, forked, erased, lost and repaired as the same blobs."""
@@ -173,7 +168,7 @@ def test_both_keep_large_texts_the_same(steps: list[Step]) -> None:
         read_crosswise(folder)
 
 
-@few(3)
+@searched(1 / 3)
 @given(talks(), st.integers(0, 40))
 def test_both_record_and_replay_the_same_runs(talk: Talk, place: int) -> None:
     """A run of an agent is the same bytes by both, and each engine's replays judge the other's recording alike."""

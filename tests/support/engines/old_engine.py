@@ -27,7 +27,7 @@ NOT_HERE = "the old engine, commit 7272150, is not in the git history of this ch
 """The one reason why tests are skipped without it: a shallow clone, a source distribution, no git."""
 
 _PACKAGES = ("eventlog", "projections", "agent", "replay")
-_REPOSITORY = Path(__file__).parents[2]
+_REPOSITORY = Path(__file__).parents[3]
 
 
 class Engine(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from support.old_engine import Engine
-from support.one_engine import NOON
+from tests.support.engines.old_engine import Engine
+from tests.support.engines.one_engine import NOON
 
 Refused = Callable[[Engine, Any, Path], Awaitable[Any]]
 

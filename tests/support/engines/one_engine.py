@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from unittest import mock
 
-from support.breaking import BREAKING
-from support.old_engine import Engine
-from support.plain_values import plain, translate, without_chance
+from tests.support.engines.breaking import BREAKING
+from tests.support.engines.old_engine import Engine
+from tests.support.engines.plain_values import plain, translate, without_chance
 
 NOON = 1_738_713_600_000
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from support.old_engine import Engine
-from support.plain_values import plain, without_chance
+from tests.support.engines.old_engine import Engine
+from tests.support.engines.plain_values import plain, without_chance
 
 SHAPES = ("neutral", "openai", "openai-responses", "anthropic")
 FORMS = ("jsonl", "markdown", "html", "ui")

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 from hypothesis import strategies as st
 
-from support.old_engine import Engine
-from support.one_engine import Work
-from support.plain_values import plain
+from tests.support.engines.old_engine import Engine
+from tests.support.engines.one_engine import Work
+from tests.support.engines.plain_values import plain
 
 KEY = "desk"
 _LONG = "what the file says, again and again. " * 30
