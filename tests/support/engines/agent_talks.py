@@ -80,7 +80,7 @@ def tools_of(engine: Engine) -> list[Any]:
 
     async def remember(text: str) -> dict[str, Any]:
         """Shows the model a text in every step."""
-        return {"refused": await engine.agent.inject_system_once(text, fingerprint=text)}
+        return {"refused": await engine.module("agent.execution").inject_system_once(text, fingerprint=text)}
 
     async def throw_dice() -> int:
         number: int = await engine.agent.execution().drawn("dice", lambda: 4)
