@@ -14,7 +14,7 @@ from pathlib import Path
 
 from chatfold.agent.chat import Chat
 from chatfold.eventlog import Json, SkillActivated
-from chatfold.eventlog.names import folder_name
+from chatfold.eventlog.keys import folder_name
 from chatfold.projections import skills
 from chatfold.projections.text import one_line
 

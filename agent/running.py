@@ -52,7 +52,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.search_text import OURS
 from chatfold.projections import contexts, executions
 from chatfold.projections.prompt import INTERRUPTED
 from chatfold.projections.work import turn

@@ -14,7 +14,7 @@ from benchmarks.machine import HERE, environment
 from benchmarks.measure import progress
 from benchmarks.workload import turns
 from chatfold.eventlog import Event, FileStorage, Log
-from chatfold.eventlog.layout import chat_path
+from chatfold.eventlog.files.chat_dir import chat_path
 
 _GROUP = 128  # turns
 

@@ -12,11 +12,11 @@ from benchmarks.eventlog_store import chat_folder
 from benchmarks.measure import Row, at_least, at_most, interleave, limited, progress
 from benchmarks.projections_store import CHAT, SHOWN, Built
 from chatfold.eventlog import Entry, scan
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.search_files import StoredSearchIndex
 from chatfold.eventlog.line import decode
-from chatfold.eventlog.search import SearchIndex
-from chatfold.eventlog.search_terms import text_of
+from chatfold.eventlog.search_text import text_of
 
 _BATCH = 1_000
 _HITS = 20
@@ -30,7 +30,7 @@ _ID = re.compile('id="([0-9a-f]{16})"')
 def rows(root: Path, folder: Path, rounds: int, built: Built) -> Iterator[Row]:
     progress("search")
     entries = list(scan(chat_folder(root, CHAT)))
-    made = [SearchIndex(folder / "search" / str(index) / "search") for index in range(rounds)]
+    made = [StoredSearchIndex(folder / "search" / str(index) / "search") for index in range(rounds)]
     unused = iter(made)
 
     def fill() -> float:
@@ -56,7 +56,7 @@ def rows(root: Path, folder: Path, rounds: int, built: Built) -> Iterator[Row]:
 
 
 def _find(
-    index: SearchIndex, read: Callable[[int], Entry], queries: dict[str, list[str]], rounds: int
+    index: StoredSearchIndex, read: Callable[[int], Entry], queries: dict[str, list[str]], rounds: int
 ) -> dict[str, list[float]]:
     """Milliseconds of each query, the median of its rounds."""
     taken: dict[str, list[list[float]]] = {kind: [[] for _ in some] for kind, some in queries.items()}

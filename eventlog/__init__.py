@@ -17,7 +17,6 @@ entry gets its seq, ``lanes``, ``writer`` and ``end`` how it gets to disk, ``fol
 """
 
 from chatfold.eventlog import events
-from chatfold.eventlog.check import check, repair, salvage
 from chatfold.eventlog.errors import (
     ChatDeleted,
     ChatExists,
@@ -36,10 +35,11 @@ from chatfold.eventlog.errors import (
     ReadOnly,
 )
 from chatfold.eventlog.events import *  # noqa: F403 (the vocabulary)
-from chatfold.eventlog.files import FileStorage
+from chatfold.eventlog.files.check import check, repair, salvage
+from chatfold.eventlog.files.scan import scan
+from chatfold.eventlog.files.storage import FileStorage
 from chatfold.eventlog.log import Log
 from chatfold.eventlog.memory import MemoryStorage
-from chatfold.eventlog.scan import scan
 from chatfold.eventlog.search import Hit
 from chatfold.eventlog.storage import Durability, Storage
 

@@ -479,3 +479,30 @@ def read_header(line: bytes) -> Head:
         return Head(found.first - 1, found.prev)
     except UNREADABLE as error:
         raise CorruptLog(f"a header that verifies cannot be read: {error}", offset=0) from None
+
+
+# --- seal ------------------------------------------------------------------------------------------------
+
+
+class Seal(msgspec.Struct, frozen=True):
+    count: Count
+    bytes: Count
+    sha256: str
+    xxh3: str | None = None
+
+
+def seal(count: int, size: int, digest: str, prev: bytes, xxh3: str | None = None) -> bytes:
+    """The last line of a full segment: its entries, its bytes before this line, and their sums."""
+    fast = b',"xxh3":"%b"' % xxh3.encode() if xxh3 else b""
+    return seal_up(
+        b'{"seal":{"count":%d,"bytes":%d,"sha256":"%b"%b},"prev":"%b"'
+        % (count, size, digest.encode(), fast, prev)
+    )
+
+
+def read_seal(line: bytes) -> Seal:
+    """Of a line that verifies and says that it is a seal."""
+    try:
+        return msgspec.convert(decode_loosely(line)["seal"], Seal)
+    except UNREADABLE as error:
+        raise CorruptLog(f"a seal that verifies cannot be read: {error}") from None

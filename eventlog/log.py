@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from typing import Self
 
+from chatfold.eventlog.batch import Append
+from chatfold.eventlog.codec import decode_lines
 from chatfold.eventlog.errors import ChatDeleted, CorruptLog, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
 from chatfold.eventlog.line import Draft, decode, draft
-from chatfold.eventlog.numbering import Append
 from chatfold.eventlog.search import Hit
 from chatfold.eventlog.storage import Durability, Storage
-from chatfold.eventlog.stretches import decode_lines
 
 
 class Log:

@@ -5,20 +5,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable,
 from contextlib import asynccontextmanager
 from typing import Self
 
+from chatfold.eventlog.batch import Append, fingerprints_of, number
 from chatfold.eventlog.clock import Clock, now
+from chatfold.eventlog.codec import decode_lines
+from chatfold.eventlog.erasure import View, erasure, tombstone
 from chatfold.eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.exports import Blob, Packing, Unpacking
-from chatfold.eventlog.grepping import checked, holds
+from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.line import Draft, decode, link_of, references, resolve
-from chatfold.eventlog.lookups import fingerprints_of
-from chatfold.eventlog.names import folder_name
-from chatfold.eventlog.numbering import Append, number
-from chatfold.eventlog.search import Hit, SearchIndex
-from chatfold.eventlog.searching import search
+from chatfold.eventlog.search import Hit, SearchIndex, search
+from chatfold.eventlog.search_text import checked, holds
 from chatfold.eventlog.storage import Durability
-from chatfold.eventlog.stretches import decode_lines
-from chatfold.eventlog.tombstones import View, erasure, tombstone
+from chatfold.eventlog.transfer import Blob, Packing, Unpacking
 
 _PAGE = 64
 _BORDER = 4096
@@ -34,7 +32,7 @@ class _Chat:
         self.blobs: dict[str, bytes] = {}
         self.seqs: dict[int, list[int]] = {}
         self.changed = asyncio.Event()
-        self.index = SearchIndex(None)
+        self.index = SearchIndex()
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
         self.erasures = 0
         self.alone = asyncio.Lock()

@@ -10,32 +10,19 @@ what has the words more often and is shorter; of two alike, what user and assist
 more matches than ``_ENOUGH``, only those of the newest blocks that hold so many compete.
 
 A cache, made of blocks: see ``search_blocks``. The index only proposes seqs, and ``find`` shows what the entry, read
-again, still says: so an entry that was redacted is not found, even by an index that does not know. Each block is a file,
-``<path>.<first>-<last>``, written once; if it is damaged or missing, it is made again from the log.
-
-``<path>`` itself names the epoch, and files of another epoch do not count. Whoever overwrites or deletes it, and then
-the other files, makes all processes start over; what one of them still writes for the old epoch, it removes again.
+again, still says: so an entry that was redacted is not found, even by an index that does not know.
 """
 
-import os
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop
-from pathlib import Path
 
 import msgspec
 
-from chatfold.eventlog.disk import Disk, opened, publish, read_at, read_file
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.search_blocks import Block, Spans, decode_block
-from chatfold.eventlog.search_terms import Query, excerpt, normal, parse, text_of
+from chatfold.eventlog.search_blocks import Block, Spans
+from chatfold.eventlog.search_text import Query, excerpt, normal, parse, text_of
 
 _ENOUGH = (2000, 500)  # matches that compete for the first places: with whole words, with parts of words
-_WORTH = 512  # entries are worth a file before their block is full; next time it takes 8 times as many
-SEARCH = "search"
-_EPOCH = re.compile(rb"[0-9a-f]{32}")
-_NAME = re.compile(r"\.(\d{16})-(\d{16})")
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -47,20 +34,14 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class SearchIndex:
-    """Of one chat, in memory or in files. For one thread at a time; any number of processes may use the files."""
+    """Of one chat, in memory. For one thread at a time."""
 
-    def __init__(self, path: Path | None, *, disk: Disk | None = None, may_write: bool = True) -> None:
-        self._path = path  # None from the moment on at which it could not be written
-        self._disk = disk or Disk()
-        self._may_write = may_write
-        self._epoch = ""  # that of the files, when we last looked
-        self._start_over()
-        self._refresh()
+    def __init__(self) -> None:
+        self.clear()
 
     @property
     def head(self) -> Head:
-        """Up to where it is complete. Smaller than before, if somebody started over; larger, if somebody added."""
-        self._refresh()
+        """Up to where it is complete."""
         return Head(self._tail.last, self._tail.link)
 
     def add(self, entries: Sequence[Entry]) -> bool:
@@ -68,8 +49,6 @@ class SearchIndex:
 
         False if they are not all in it: somebody made us start over.
         """
-        self._refresh()
-        self._ensure_epoch()
         for entry in entries:
             if entry.seq > self._tail.last + 1:
                 break  # we had to start over since the caller asked for the head
@@ -77,8 +56,6 @@ class SearchIndex:
                 self._tail.add(entry)
                 if self._tail.is_full():
                     self._finish_block()
-        if len(self._tail) >= max(_WORTH, 8 * self._kept) and self._keeps():
-            self._keep(self._tail.frozen())
         return not entries or self._tail.last >= entries[-1].seq
 
     def find(
@@ -103,22 +80,9 @@ class SearchIndex:
         return sorted(found, key=lambda hit: (-hit.score, -hit.seq))
 
     def clear(self) -> None:
-        """Starts over, and makes every other process start over."""
-        self._start_over()
-        self._epoch = ""
-        if self._may_write:
-            self._ensure_epoch()
-        else:
-            self._path = None  # or we would read the same files again
-
-    def close(self) -> None:
-        """Keeps what is not in a file yet. The index is empty then."""
-        if len(self._tail) > self._kept and self._keeps():
-            self._keep(self._tail.frozen())
-        self._start_over()
-        self._path = None
-
-    # --- blocks ----------------------------------------------------------------------------------------
+        """Starts over."""
+        self._blocks: list[Block] = []
+        self._tail = Block(1, Head().sum)
 
     def _waves(self, query: Query, without: Spans, limit: int) -> Iterator[list[tuple[float, int]]]:
         """Matches as long as anybody asks: first the whole words, then all; each time the newest blocks first."""
@@ -132,129 +96,40 @@ class SearchIndex:
                     wave = []
             yield wave
 
-    def _start_over(self) -> None:
-        self._blocks: list[Block] = []
-        self._tail = Block(1, Head().sum)
-        self._kept = 0  # so many entries of the tail are in a file
-
     def _finish_block(self) -> None:
-        block = self._tail.frozen()
-        self._take(block)
-        if self._keeps():
-            self._keep(block)
-        self._load()  # the next ones may be there: only this one was damaged, or another process is ahead
+        self._take(self._tail.frozen())
 
     def _take(self, block: Block) -> None:
-        if block.is_full():
-            self._blocks.append(block)
-            self._tail = Block(block.last + 1, block.link)
-            self._kept = 0
-        else:
-            self._tail = block.thawed()
-            self._kept = len(block)
-
-    # --- files -----------------------------------------------------------------------------------------
-
-    def _refresh(self) -> None:
-        """Takes over what other processes did."""
-        epoch = self._read_epoch()
-        if self._path is not None and epoch != self._epoch:
-            self._start_over()
-            self._epoch = epoch
-        self._load()
-
-    def _load(self) -> None:
-        for first, last in sorted(self._files(), key=lambda file: (file[0], -file[1])):
-            if self._epoch and first == self._tail.first and last > self._tail.last:
-                block = self._read(first, last)
-                if block is not None:
-                    self._take(block)
-
-    def _read(self, first: int, last: int) -> Block | None:
-        path = self._file(first, last)
-        with suppress(OSError):
-            block = decode_block(read_file(self._disk, path), self._epoch, first, self._tail.before)
-            if block is not None and block.last == last:
-                return block
-            if self._may_write and self._read_epoch() == self._epoch:
-                self._disk.unlink(path)
-        return None
-
-    def _keeps(self) -> bool:
-        return self._path is not None and self._may_write and self._epoch != ""
-
-    def _keep(self, block: Block) -> None:
-        try:
-            publish(self._disk, self._file(block.first, block.last), block.encode(self._epoch), durable=False)
-            self._kept = len(block) if block.first == self._tail.first else 0
-            for first, last in self._files():
-                if first == block.first and last < block.last:
-                    self._unlink(first, last)
-            if self._read_epoch() != self._epoch:  # looked at last: a file of ours must not outlive its epoch
-                self._unlink(block.first, block.last)
-                self._refresh()
-        except OSError:
-            self._path = None  # from now on in memory
-
-    def _ensure_epoch(self) -> None:
-        """Begins a new epoch if there is none; the files of all others go."""
-        if self._path is None or self._epoch or not self._may_write:
-            return
-        epoch = os.urandom(16).hex()
-        try:
-            with suppress(FileExistsError):
-                self._disk.make_folder(self._path.parent)
-            publish(self._disk, self._path, epoch.encode(), durable=False)
-            for first, last in self._files():
-                self._unlink(first, last)
-            self._epoch = epoch
-        except OSError:
-            self._path = None
-
-    def _read_epoch(self) -> str:
-        """Empty if there is none."""
-        if self._path is None:
-            return ""
-        try:
-            with opened(self._disk, self._path) as fd:
-                data = read_at(self._disk, fd, 0, 33)
-        except OSError:
-            return ""
-        return data.decode() if _EPOCH.fullmatch(data) else ""
-
-    def _files(self) -> list[tuple[int, int]]:
-        return [] if self._path is None else _files(self._disk, self._path)
-
-    def _file(self, first: int, last: int) -> Path:
-        assert self._path is not None
-        return _file(self._path, first, last)
-
-    def _unlink(self, first: int, last: int) -> None:
-        with suppress(FileNotFoundError):
-            self._disk.unlink(self._file(first, last))
+        self._blocks.append(block)
+        self._tail = Block(block.last + 1, block.link)
 
 
-def share_search(disk: Disk, old: Path, new: Path, last: int) -> None:
-    """The blocks of at most seq ``last`` go along with a fork. ``old``, ``new``: the paths given to ``SearchIndex``."""
-    with suppress(FileNotFoundError):
-        disk.link(old, new)
-        for first, end in _files(disk, old):
-            if end <= last:
-                disk.link(_file(old, first, end), _file(new, first, end))
+def search(
+    index: SearchIndex,
+    link: Callable[[int], str | None],
+    pages: Callable[[int], Iterable[list[Entry]]],
+    read: Callable[[int], Entry | None],
+    query: str,
+    limit: int,
+    without: Sequence[tuple[int, int]],
+) -> list[Hit]:
+    """The index, brought up to the end of the log, proposes; the log has the last word.
+
+    ``link``, ``pages`` from a seq on and ``read`` are the log's. One thread at a time for an index.
+    """
+    while not _caught_up(index, link, pages):
+        pass  # somebody erased something meanwhile, and with it what the index knew
+    return index.find(query, read, limit=limit, without=tuple(without))
 
 
-def _files(disk: Disk, path: Path) -> list[tuple[int, int]]:
-    """(first, last) of the blocks that have a file."""
-    try:
-        names = disk.names(path.parent)
-    except OSError:
-        return []
-    found = (_NAME.fullmatch(name, len(path.name)) for name in names if name.startswith(path.name))
-    return [(int(match[1]), int(match[2])) for match in found if match]
-
-
-def _file(path: Path, first: int, last: int) -> Path:
-    return path.with_name(f"{path.name}.{first:016d}-{last:016d}")
+def _caught_up(
+    index: SearchIndex, link: Callable[[int], str | None], pages: Callable[[int], Iterable[list[Entry]]]
+) -> bool:
+    head = index.head
+    if head != Head() and link(head.seq) != head.sum:
+        index.clear()  # of another history
+        head = Head()
+    return all(index.add(page) for page in pages(head.seq + 1))
 
 
 def _hits(entry: Entry | None, score: float, query: Query) -> list[Hit]:

@@ -20,7 +20,7 @@ from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.line import UNREADABLE, checked, seal_up
-from chatfold.eventlog.search_terms import Query, is_talk, terms, text_of
+from chatfold.eventlog.search_text import Query, is_talk, terms, text_of
 
 _VERSION = 1
 _FULL = 4096  # entries: their places have 16 bits

@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeAlias
 
+from chatfold.eventlog.batch import Append
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.line import Draft
-from chatfold.eventlog.numbering import Append
 from chatfold.eventlog.search import Hit
 
 Durability: TypeAlias = Literal["full", "normal", "off"]

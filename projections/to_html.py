@@ -43,7 +43,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.search_text import OURS
 from chatfold.projections.happening import ORIGINS, attached, happened, time_of
 from chatfold.projections.markup import link, name, plain, words
 from chatfold.projections.text import one_line, text_of

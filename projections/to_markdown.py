@@ -30,7 +30,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.search_text import OURS
 from chatfold.projections.happening import ORIGINS, attached, happened, time_of
 from chatfold.projections.quoting import code, fence, quote
 from chatfold.projections.wire import json_text

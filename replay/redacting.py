@@ -43,9 +43,9 @@ from chatfold.eventlog import (
     SkillActivated,
     Unknown,
 )
-from chatfold.eventlog.exports import Rewriting
-from chatfold.eventlog.numbering import MAX_NAME
-from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.batch import MAX_NAME
+from chatfold.eventlog.search_text import OURS
+from chatfold.eventlog.transfer import Rewriting
 from chatfold.eventlog.values import escape, unescape
 from chatfold.projections import fold, start
 from chatfold.projections.happening import REDACTED_EXPORT

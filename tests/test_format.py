@@ -220,14 +220,15 @@ def fields_of(kind: Any) -> str:
 
 
 def test_limits_in_the_document_are_those_of_the_code() -> None:
-    from chatfold.eventlog import exports, line, names, numbering, segment, values, witness
+    from chatfold.eventlog import batch, keys, line, transfer, values
+    from chatfold.eventlog.files import segment, watermark
 
-    for number in (line._MAX_EVENT, line.MAX_LINE, 2 * line.MAX_LINE, exports._MOST, values.LONG, values.MAX_DEPTH, numbering.MAX_NAME,
-                   names._LIMIT, segment.SEGMENT_BYTES, witness._WIDTH + 1):  # fmt: skip
+    for number in (line._MAX_EVENT, line.MAX_LINE, 2 * line.MAX_LINE, transfer._MOST, values.LONG, values.MAX_DEPTH, batch.MAX_NAME,
+                   keys._LIMIT, segment.SEGMENT_BYTES, watermark._WIDTH + 1):  # fmt: skip
         assert f"{number:,}" in DOCUMENT, number
 
 
 def test_every_file_of_a_chat_is_in_the_document() -> None:
-    from chatfold.eventlog.check import _OURS
+    from chatfold.eventlog.files.check import _OURS
 
     assert all(f"`{name}`" in DOCUMENT for name in _OURS)

@@ -48,6 +48,24 @@ def test_the_import_of_a_layer_above_would_be_noticed(tmp_path: Path) -> None:
     assert [*map(package, imported(module))] == ["chatfold.replay", "chatfold.agent"]
 
 
+OPENING = {"aiofiles", "fcntl", "io", "mmap", "os", "shutil", "tempfile", "chatfold.eventlog.files"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "eventlog").glob("*.py")), ids=lambda path: path.name)
+def test_the_top_room_of_the_event_log_opens_no_file(path: Path) -> None:
+    """Only its door, ``__init__``, knows of ``files``."""
+    names = {
+        name.rpartition(".files.")[0] + ".files" if ".files." in name else name for name in imported(path)
+    }
+    opens = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if getattr(getattr(node, "func", None), "id", "") == "open"
+    ]
+    assert not opens
+    assert path.name == "__init__.py" or not OPENING & names
+
+
 WAITING = {"asyncio", "datetime.datetime", "os", "pathlib", "random", "sqlite3", "threading", "time", "uuid"}
 
 

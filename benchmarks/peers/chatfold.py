@@ -15,7 +15,7 @@ from benchmarks.workload import event_of, message_of
 from chatfold.agent import Chat, Policy
 from chatfold.agent import Store as Chats
 from chatfold.eventlog import Compacted, Entry, Event, scan
-from chatfold.eventlog.layout import chat_path
+from chatfold.eventlog.files.chat_dir import chat_path
 
 RELAXED = ("", "log")
 _GROUP = 128  # turns that are on their way to the disk at the same time, when a long chat is built

@@ -7,8 +7,8 @@ import click
 import msgspec
 
 from chatfold import eventlog
-from chatfold.eventlog.check import Problem, Report
-from chatfold.eventlog.names import folder_name
+from chatfold.eventlog.files.check import Problem, Report
+from chatfold.eventlog.keys import folder_name
 from chatfold.replay.commands.asking import DAMAGED, DIFFERENT, code_of, complete_chat, store_of, tell, verb
 from chatfold.replay.inspect.places import NoStore, is_chat_folder, key_of, store_folder
 from chatfold.replay.output import Out

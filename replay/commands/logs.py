@@ -7,7 +7,7 @@ import click
 
 from chatfold.agent import Chat, Moment
 from chatfold.eventlog import Entry
-from chatfold.eventlog.grepping import holds
+from chatfold.eventlog.search_text import holds
 from chatfold.projections import Contexts, contexts
 from chatfold.replay.commands.asking import DIFFERENT, chat_of, complete_chat, store_of, verb
 from chatfold.replay.inspect.points import names, range_of

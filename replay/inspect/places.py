@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from chatfold.agent import Chat, Store
 from chatfold.agent.exporting import read_chunks
 from chatfold.eventlog import ChatfoldError, NoSuchChat
-from chatfold.eventlog.exports import Packing
-from chatfold.eventlog.folder import BIG_PAGE
-from chatfold.eventlog.scan import open_folder
-from chatfold.eventlog.segment import first_of
+from chatfold.eventlog.files.reader import BIG_PAGE
+from chatfold.eventlog.files.scan import open_folder
+from chatfold.eventlog.files.segment import first_of
+from chatfold.eventlog.transfer import Packing
 from chatfold.projections import Projection
 
 LAST = "last"

@@ -21,8 +21,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.grepping import strings
-from chatfold.eventlog.search_terms import normal, terms, text_of
+from chatfold.eventlog.search_text import normal, strings, terms, text_of
 from chatfold.projections import Contexts, contexts
 from chatfold.projections.context import Context, window
 from chatfold.projections.lifetime import Stay, stays, summary_stays

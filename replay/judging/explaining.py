@@ -12,7 +12,7 @@ import msgspec
 from chatfold.agent import Moment
 from chatfold.agent.models import Model, fingerprint
 from chatfold.eventlog import Entry, Event, Json, ModelCalled, Noted
-from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.search_text import OURS
 from chatfold.projections import outline
 from chatfold.replay.inspect.items import kind_name
 from chatfold.replay.judging.divergence import Change, Divergence, cut, first_change, written

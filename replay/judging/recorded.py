@@ -30,9 +30,9 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.eventlog.batch import Append
 from chatfold.eventlog.line import draft
-from chatfold.eventlog.numbering import Append
-from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.storage import Durability
 from chatfold.replay.judging.divergence import Divergence
 

@@ -17,7 +17,7 @@ from chatfold.agent.openai_model import OpenAIModel, openai_payload
 from chatfold.agent.opening import open_view
 from chatfold.agent.running import event_mark
 from chatfold.eventlog import Entry, Event, Json, ModelCalled, NoSuchPoint, Noted
-from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.search_text import OURS
 from chatfold.projections import Message, usage
 from chatfold.replay.inspect.points import request, request_number
 

@@ -15,7 +15,7 @@ from chatfold.agent.models import fingerprint
 from chatfold.agent.opening import Opened
 from chatfold.agent.running import SHOWN
 from chatfold.eventlog import Entry, Head, ModelCalled, Noted, ToolCalled
-from chatfold.eventlog.search_terms import OURS
+from chatfold.eventlog.search_text import OURS
 from chatfold.projections import STANDARD, View, fold, outline, start
 from chatfold.projections.happening import REDACTED_EXPORT
 from chatfold.projections.snapshots import load

@@ -11,7 +11,7 @@ from chatfold.agent.execution import inject_system_once
 from chatfold.agent.models import Line
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Injected, MessageAdded, ModelCalled, Noted, Text
-from chatfold.eventlog.names import folder_name
+from chatfold.eventlog.keys import folder_name
 from tests.support.acting import Paused, are_proved, words
 from tests.support.agent_runs import agent, events, step
 from tests.support.chats import a_store  # noqa: F401

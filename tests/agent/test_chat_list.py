@@ -32,9 +32,9 @@ from chatfold.eventlog import (
     NoSuchPoint,
     repair,
 )
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.segment import segment_name
 from chatfold.eventlog.line import seal_up
-from chatfold.eventlog.segment import segment_name
 from chatfold.projections import Outline, Projection, fold, lineage, outline, start, turn
 from chatfold.projections.snapshots import dump
 from tests.support.clock import TickingClock

@@ -28,10 +28,10 @@ from chatfold.eventlog import (
     check,
     scan,
 )
+from chatfold.eventlog.files.recovery import valid_lines
+from chatfold.eventlog.files.survey import survey
+from chatfold.eventlog.keys import chat_key, folder_name, is_hashed
 from chatfold.eventlog.line import ESCAPE, decode, draft, read_header, references, resolve, verifies
-from chatfold.eventlog.names import chat_key, folder_name, is_hashed
-from chatfold.eventlog.recovery import valid_lines
-from chatfold.eventlog.survey import survey
 from chatfold.projections import from_anthropic_messages, from_openai_messages, from_ui_messages
 from chatfold.replay.inspect.address import BadAddress, address, point
 from tests.support.damage.intact import cached, small

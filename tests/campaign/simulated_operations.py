@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chatfold.eventlog import ChatfoldError, FileStorage, Log
-from chatfold.eventlog.disk import Disk, read_file
+from chatfold.eventlog.files.disk import Disk, read_file
 from tests.support.disk.faulty_disk import CHANGING, READING, WRITING
 from tests.support.disk.simulated_disk import Fault, SimulatedDisk
 from tests.support.disk.simulated_files import SimulatedFile

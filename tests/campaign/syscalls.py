@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple
 
-from chatfold.eventlog.layout import NOTE
+from chatfold.eventlog.files.chat_dir import NOTE
 from tests.support.figures import Figures, share
 from tests.support.judges.account import Account, Lost
 from tests.support.processes.births import Plan, born, in_peace, warm

@@ -22,7 +22,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from chatfold.projections import executions, sends
 from chatfold.projections.text import text_of
 from tests.support.judges.judging_runs import CALLS, entries_of, prompt_is_valid, requests_are_proved

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import CorruptLog, FileStorage, Log, Lost, NewerFormat, Noted, check, repair, scan
-from chatfold.eventlog.layout import NOTE
+from chatfold.eventlog.files.chat_dir import NOTE
+from chatfold.eventlog.files.recovery import valid_lines
+from chatfold.eventlog.files.survey import survey
 from chatfold.eventlog.line import decode, read_header, seal_up, verifies
-from chatfold.eventlog.recovery import valid_lines
-from chatfold.eventlog.survey import survey
 from tests.campaign.fuzzing import campaign
 from tests.support.damage.broken import ENTRIES, make_healthy, rewrite, segments
 from tests.support.damage.intact import cached

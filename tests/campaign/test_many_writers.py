@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted, scan
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.layout import sweep
+from chatfold.eventlog.files.chat_dir import sweep
+from chatfold.eventlog.files.disk import Disk
 from tests.support.judges.talk import entries_of, ids_of, is_clean, short
 from tests.support.processes.children import go, started, told
 

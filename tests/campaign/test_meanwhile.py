@@ -28,9 +28,9 @@ from chatfold.eventlog import (
     check,
     scan,
 )
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.folder import Folder
-from chatfold.eventlog.redaction import redact_chats
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.redact import redact_chats
 from tests.support.damage.broken import ENTRIES, make_healthy, segments
 
 _SEGMENT_BYTES = 1_500

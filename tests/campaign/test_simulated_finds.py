@@ -21,10 +21,10 @@ from chatfold.eventlog import (
     check,
     repair,
 )
-from chatfold.eventlog.disk import is_unpublished
-from chatfold.eventlog.end import POISON_FILE
-from chatfold.eventlog.layout import NOTE, chat_path
-from chatfold.eventlog.segment import segment_name
+from chatfold.eventlog.files.chat_dir import NOTE, chat_path
+from chatfold.eventlog.files.disk import is_unpublished
+from chatfold.eventlog.files.segment import segment_name
+from chatfold.eventlog.files.segment_writer import POISON_FILE
 from tests.support.disk.faulty_disk import CHANGING, READING
 from tests.support.disk.simulated_disk import Fault, SimulatedDisk
 from tests.support.judges.talk import STORY, short

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted, check, repair, scan
-from chatfold.eventlog.check import Problem
-from chatfold.eventlog.line import link_of
-from chatfold.eventlog.seals import seal
-from chatfold.eventlog.tombstones import tombstone
+from chatfold.eventlog.erasure import tombstone
+from chatfold.eventlog.files.check import Problem
+from chatfold.eventlog.line import link_of, seal
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import FileStorage, Head, Log, Noted
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 
 
 class SlowDisk(Disk):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.witness import read_witness
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.watermark import read_witness
 
 
 class CountingDisk(Disk):

@@ -24,7 +24,7 @@ from chatfold.eventlog import (
     check,
     scan,
 )
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from tests.support.disk.faulty_disk import CHANGING, FailingDisk, SmallDisk
 from tests.support.exporting import (
     LARGE,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import Entry, FileStorage, Log, MemoryStorage, Noted, watch
+from chatfold.eventlog import Entry, FileStorage, Log, MemoryStorage, Noted
+from chatfold.eventlog.files import notify
 
 
 async def _collect(log: Log, chat: str, count: int, after: int = 0) -> list[Entry]:
@@ -41,7 +42,7 @@ async def test_a_follower_may_come_before_the_chat(storage: str, root: Path) -> 
 
 async def test_a_follower_does_not_depend_on_hints(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An inotify that says nothing: the poll finds what another storage appended."""
-    monkeypatch.setattr(watch.Watch, "_run", _says_nothing)
+    monkeypatch.setattr(notify.Watch, "_run", _says_nothing)
     async with Log(FileStorage(root)) as log, Log(FileStorage(root)) as other:
         await log.append("chat", Noted("before"))
         follower = asyncio.create_task(_collect(log, "chat", 2))
@@ -51,12 +52,12 @@ async def test_a_follower_does_not_depend_on_hints(root: Path, monkeypatch: pyte
             assert [entry.seq for entry in await follower] == [1, 2]
 
 
-async def _says_nothing(_: watch.Watch) -> None:
+async def _says_nothing(_: notify.Watch) -> None:
     pass
 
 
 async def test_watches_that_nobody_uses_are_closed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_IDLE_S", 0)
+    monkeypatch.setattr(notify, "_IDLE_S", 0)
     async with Log(FileStorage(root)) as log:
         for number in range(12):
             await log.append(f"chat {number}", Noted("before"))

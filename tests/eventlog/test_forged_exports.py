@@ -23,9 +23,8 @@ from chatfold.eventlog import (
     Text,
     check,
 )
-from chatfold.eventlog.exports import _MOST, Unpacking
-from chatfold.eventlog.line import MAX_LINE, header, link_of, seal_up
-from chatfold.eventlog.seals import seal
+from chatfold.eventlog.line import MAX_LINE, header, link_of, seal, seal_up
+from chatfold.eventlog.transfer import _MOST, Unpacking
 from chatfold.projections import STANDARD, fold, start
 from tests.support.exporting import (
     DIGEST,

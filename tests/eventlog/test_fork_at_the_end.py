@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted, check, scan
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from tests.support.disk.faulty_disk import ReadDisk
 
 SEGMENT_BYTES = 1 << 18

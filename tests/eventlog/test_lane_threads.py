@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chatfold.eventlog.lanes import Job, Lane, Lanes
+from chatfold.eventlog.files.queue import Job, Lane, Lanes
 
 
 class Tidy:

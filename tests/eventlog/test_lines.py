@@ -23,6 +23,7 @@ from chatfold.eventlog import (
     ToolCalled,
     Unknown,
 )
+from chatfold.eventlog.batch import Append, number
 from chatfold.eventlog.line import (
     Draft,
     build,
@@ -40,7 +41,6 @@ from chatfold.eventlog.line import (
     seq_of,
     verifies,
 )
-from chatfold.eventlog.numbering import Append, number
 from tests.support.strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same
 
 SUM = "0123456789abcdef"

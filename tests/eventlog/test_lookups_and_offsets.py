@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import CorruptLog, Entry, FileStorage, Log, Noted, scan
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.batch import fingerprints_of, id_fingerprint, text_fingerprint
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.lookups import Lookups
+from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.runs import ORIGIN, Shelf, new_run, row_of, seqs_in
 from chatfold.eventlog.line import build, decode, draft, seal_up, seq_of, verifies
-from chatfold.eventlog.lookups import Lookups, fingerprints_of
-from chatfold.eventlog.numbering import id_fingerprint, text_fingerprint
-from chatfold.eventlog.runs import ORIGIN, Shelf, new_run, row_of, seqs_in
 from tests.eventlog.test_storage_agreement import abandon
 from tests.support.disk.faulty_disk import ReadDisk
 
@@ -57,7 +57,7 @@ def test_lookups_answer_like_a_dict(
     """What is asked for ids, whatever becomes of the files, and for texts, as long as they are well."""
     history = History(tmp_path_factory.mktemp("lookups"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("chatfold.eventlog.runs._FEW", few)
+        patch.setattr("chatfold.eventlog.files.runs._FEW", few)
         _live(history, steps, spread)
 
 
@@ -109,7 +109,7 @@ def test_a_file_answers_like_its_rows(
 @pytest.fixture
 def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are long enough to be bisected where they are."""
-    monkeypatch.setattr("chatfold.eventlog.runs._FEW", 0)
+    monkeypatch.setattr("chatfold.eventlog.files.runs._FEW", 0)
 
 
 @pytest.mark.usefixtures("long_runs")

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import InvalidKey
-from chatfold.eventlog.names import chat_key, folder_name, is_hashed
+from chatfold.eventlog.keys import chat_key, folder_name, is_hashed
 
 # Every code point, lone surrogates too, and the characters that file systems trip over.
 characters = (

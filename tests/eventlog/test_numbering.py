@@ -26,8 +26,8 @@ from chatfold.eventlog import (
     ToolCalled,
     Unknown,
 )
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.reader import Folder
 from chatfold.eventlog.line import decode
 from tests.support.clock import TickingClock
 from tests.support.strategies import LARGE_TEXT

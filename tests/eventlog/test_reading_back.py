@@ -19,11 +19,11 @@ from chatfold.eventlog import (
     Noted,
     Text,
 )
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.scan import open_folder
+from chatfold.eventlog.files.segment import PAGE
 from chatfold.eventlog.line import accepted, are_accepted, decode_all
-from chatfold.eventlog.scan import open_folder
-from chatfold.eventlog.segment import PAGE
 from tests.eventlog.test_sealed_reading import LONG, appends, written
 from tests.support.profile import searched
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import Entry, Event, Log, Lost, MemoryStorage, Noted, Unknown
-from chatfold.eventlog.exports import Rewriting
+from chatfold.eventlog.transfer import Rewriting
 from tests.support.exporting import LARGE, adopt, read
 from tests.support.strategies import batches, names, same_entries
 

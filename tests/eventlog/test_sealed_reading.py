@@ -21,13 +21,13 @@ from chatfold.eventlog import (
     check,
     scan,
 )
-from chatfold.eventlog.disk import Disk, read_at
-from chatfold.eventlog.folder import BIG_PAGE, Folder
-from chatfold.eventlog.line import decode, decode_all
-from chatfold.eventlog.scan import open_folder
-from chatfold.eventlog.seals import Tally, read_seal, read_sealed, sealed
-from chatfold.eventlog.segment import Stop, read_page
-from chatfold.eventlog.stretches import Stretch, decode_lines, decode_stretch
+from chatfold.eventlog.codec import Stretch, decode_lines, decode_stretch
+from chatfold.eventlog.files.disk import Disk, read_at
+from chatfold.eventlog.files.reader import BIG_PAGE, Folder
+from chatfold.eventlog.files.scan import open_folder
+from chatfold.eventlog.files.seal import Tally, read_sealed, sealed
+from chatfold.eventlog.files.segment import Stop, read_page
+from chatfold.eventlog.line import decode, decode_all, read_seal
 
 LONG = [letter * size for letter, size in zip("abcdef", (512, 600, 3_000, 20_000, 700, 513), strict=True)]
 
@@ -228,7 +228,7 @@ _SEGMENT = _segment()
 
 
 def test_size_is_bounded(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chatfold.eventlog.seals._MOST", 100)
+    monkeypatch.setattr("chatfold.eventlog.files.seal._MOST", 100)
     assert read_whole(full, 1) is None
     assert isinstance(told(lambda: list(scan(full))), str)
     assert read_at(Disk(), Disk().open_read(full / "0000000000000001.jsonl"), 0, 1) == b"{"

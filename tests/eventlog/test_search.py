@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.eventlog import search, search_blocks, search_terms
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog import search, search_blocks, search_text
 from chatfold.eventlog.events import (
     Compacted,
     ContextOpened,
@@ -38,7 +37,10 @@ from chatfold.eventlog.events import (
     ToolReturned,
     scrub,
 )
-from chatfold.eventlog.search import Hit, SearchIndex, share_search
+from chatfold.eventlog.files import search_files
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.search_files import StoredSearchIndex, share_search
+from chatfold.eventlog.search import Hit, SearchIndex
 from tests.support.strategies import events
 
 ROOT = Path(__file__).parent.parent.parent
@@ -58,8 +60,14 @@ def reader(log: list[Entry]) -> Callable[[int], Entry | None]:
     return lambda seq: log[seq - 1] if seq <= len(log) else None
 
 
-def index_of(log: Sequence[Entry], path: Path | None = None) -> SearchIndex:
-    index = SearchIndex(path)
+def index_of(log: Sequence[Entry]) -> SearchIndex:
+    index = SearchIndex()
+    index.add(log)
+    return index
+
+
+def stored(log: Sequence[Entry], path: Path) -> StoredSearchIndex:
+    index = StoredSearchIndex(path)
     index.add(log)
     return index
 
@@ -79,7 +87,7 @@ def small_blocks(size: int = 4) -> Iterator[None]:
     with (
         patch.object(search_blocks, "_FULL", size),
         patch.object(search_blocks, "_MISSES", 1),
-        patch.object(search, "_WORTH", 1),
+        patch.object(search_files, "_WORTH", 1),
     ):
         yield
 
@@ -99,7 +107,7 @@ def plain(text: str) -> str:
 
 def is_searchable(query: str) -> bool:
     try:
-        SearchIndex(None).find(query, lambda _seq: None)
+        SearchIndex().find(query, lambda _seq: None)
     except ValueError:
         return False
     return True
@@ -248,7 +256,7 @@ def test_huge_texts_make_smaller_blocks() -> None:
 @pytest.mark.parametrize("query", ["", " \n\t", "?!", '""', '" "', '"', "-> :: **", "。、", "\0", "\u200d"])
 def test_a_query_without_anything_to_look_for_is_refused(query: str) -> None:
     with pytest.raises(ValueError, match="nothing to search for: give a letter"):
-        SearchIndex(None).find(query, lambda _seq: None)
+        SearchIndex().find(query, lambda _seq: None)
 
 
 @pytest.mark.parametrize(
@@ -289,13 +297,13 @@ def test_of_many_words_the_first_24_count() -> None:
 
 def test_a_long_phrase_is_looked_for_by_24_of_its_words() -> None:
     phrase = " ".join(f"w{number}" for number in range(1000))
-    assert len(search_terms.parse(f'"{phrase}"').words) == 24
+    assert len(search_text.parse(f'"{phrase}"').words) == 24
     assert found(f'"{phrase}"', phrase, phrase[:-1]) == [1]
 
 
 def test_a_text_of_combining_marks_takes_no_time() -> None:
-    pieces = re.findall("(.)-(.)", search_terms._SETTLED, re.DOTALL)
-    assert len(pieces) == len(search_terms._SETTLED) / 3
+    pieces = re.findall("(.)-(.)", search_text._SETTLED, re.DOTALL)
+    assert len(pieces) == len(search_text._SETTLED) / 3
     assert not any(map(unicodedata.combining, (chr(c) for a, b in pieces for c in range(ord(a), ord(b) + 1))))
     # normalize() takes minutes for this one.
     assert found("needle", "a" + "\u0301" * 300_000 + "\u0323" * 300_000 + " needle") == [1]
@@ -472,9 +480,9 @@ def test_no_file_says_what_was_said_after_the_index_was_cleared(tmp_path: Path) 
     path = tmp_path / "search"
     log = entries(*["a secret", "秘密"] * 5)
     with small_blocks():
-        other = index_of(log[:7], path)  # one that goes on
-        index_of(log, path)
-        SearchIndex(path).clear()
+        other = stored(log[:7], path)  # one that goes on
+        stored(log, path)
+        StoredSearchIndex(path).clear()
         other.add(log[7:])
         other.close()
     content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
@@ -489,13 +497,13 @@ def test_a_block_that_is_written_while_the_index_is_cleared_does_not_stay(tmp_pa
     class Slow(Disk):
         def rename(self, old: Path, new: Path) -> None:
             if new != path and how == "clear":
-                SearchIndex(path).clear()
+                StoredSearchIndex(path).clear()
             elif new != path:
                 path.unlink()
             super().rename(old, new)
 
     with small_blocks():
-        index = SearchIndex(path, disk=Slow())
+        index = StoredSearchIndex(path, disk=Slow())
         index.add(entries(*["a secret"] * 5))
         assert index.head == Head()
         assert {file.name for file in tmp_path.iterdir()} <= {"search"}
@@ -521,7 +529,7 @@ def test_it_makes_no_difference_how_entries_were_added(
 ) -> None:
     path = tmp_path_factory.mktemp("cache") / "search"
     with small_blocks(size):
-        index = SearchIndex(path)
+        index = StoredSearchIndex(path)
         for count, reopened, closed in steps:
             start = index.head.seq
             index.add(LOG[max(0, start - 2) : start + count])
@@ -529,32 +537,32 @@ def test_it_makes_no_difference_how_entries_were_added(
             if closed:
                 index.close()
             if closed or reopened:
-                index = SearchIndex(path)
+                index = StoredSearchIndex(path)
         catch_up(index)
         assert answers(index) == answers(index_of(LOG))
         assert index.head == Head(len(LOG), LOG[-1].sum)
 
 
 def test_a_closed_index_is_all_there_when_it_is_opened(tmp_path: Path) -> None:
-    index = index_of(LOG[:5], tmp_path / "search")
+    index = stored(LOG[:5], tmp_path / "search")
     index.close()
-    assert SearchIndex(tmp_path / "search").head == Head(5, LOG[4].sum)
+    assert StoredSearchIndex(tmp_path / "search").head == Head(5, LOG[4].sum)
 
 
 def test_a_growing_block_is_kept_before_it_is_full(tmp_path: Path) -> None:
-    with patch.object(search, "_WORTH", 5):
-        index_of(LOG[:5], tmp_path / "search")
-        assert SearchIndex(tmp_path / "search").head.seq == 5
-        index_of(LOG, tmp_path / "search")
-        assert SearchIndex(tmp_path / "search").head.seq == 5
-        index_of([*LOG, entry(40, "")], tmp_path / "search")
-    assert SearchIndex(tmp_path / "search").head.seq == 40
+    with patch.object(search_files, "_WORTH", 5):
+        stored(LOG[:5], tmp_path / "search")
+        assert StoredSearchIndex(tmp_path / "search").head.seq == 5
+        stored(LOG, tmp_path / "search")
+        assert StoredSearchIndex(tmp_path / "search").head.seq == 5
+        stored([*LOG, entry(40, "")], tmp_path / "search")
+    assert StoredSearchIndex(tmp_path / "search").head.seq == 40
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_all_files_are_in_the_folder_and_begin_with_the_name(tmp_path: Path) -> None:
     with small_blocks():
-        index_of(LOG, tmp_path / "cache" / "search.db").close()
+        stored(LOG, tmp_path / "cache" / "search.db").close()
     names = [path.name for path in (tmp_path / "cache").iterdir() if path.is_file()]
     assert len(names) == 11
     assert all(name.startswith("search.db") for name in names)
@@ -564,7 +572,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     for name in ("search.txt", "searches", "search.1-2", "other.0000000000000001-0000000000000004"):
         (tmp_path / name).write_bytes(b"mine")
     with small_blocks():
-        index = index_of(LOG, tmp_path / "search")
+        index = stored(LOG, tmp_path / "search")
         index.clear()
     assert sum(path.read_bytes() == b"mine" for path in tmp_path.iterdir()) == 4
 
@@ -581,14 +589,14 @@ def test_entries_that_are_there_are_skipped_and_a_gap_ends_it() -> None:
 
 def damaged(tmp_path: Path, damage: Callable[[Path], object], name: str) -> None:
     with small_blocks():
-        index_of(LOG, tmp_path / "search").close()
+        stored(LOG, tmp_path / "search").close()
         [path] = [path for path in tmp_path.iterdir() if path.name.endswith(name)]
         damage(path)
-        index = SearchIndex(tmp_path / "search")
+        index = StoredSearchIndex(tmp_path / "search")
         catch_up(index)
         assert answers(index) == answers(index_of(LOG))
         index.close()
-        index = SearchIndex(tmp_path / "search")
+        index = StoredSearchIndex(tmp_path / "search")
         assert index.head.seq == len(LOG)
         assert answers(index) == answers(index_of(LOG))
 
@@ -629,9 +637,9 @@ def test_a_flipped_bit_is_noticed(
 
 def test_only_the_damaged_block_is_made_anew(tmp_path: Path) -> None:
     with small_blocks():
-        index_of(LOG, tmp_path / "search").close()
+        stored(LOG, tmp_path / "search").close()
         (tmp_path / "search.0000000000000009-0000000000000012").unlink()
-        index = SearchIndex(tmp_path / "search")
+        index = StoredSearchIndex(tmp_path / "search")
         assert index.head.seq == 8
         index.add(LOG[8:12])
         assert index._tail.last == len(LOG)
@@ -639,23 +647,23 @@ def test_only_the_damaged_block_is_made_anew(tmp_path: Path) -> None:
 
 def test_a_file_under_the_name_of_another_is_not_believed(tmp_path: Path) -> None:
     with small_blocks():
-        index_of(LOG, tmp_path / "search").close()
+        stored(LOG, tmp_path / "search").close()
         block = tmp_path / "search.0000000000000001-0000000000000004"
         for name in ("search.0000000000000001-0000000000000008", "search.0000000000000005-0000000000000008"):
             (tmp_path / name).write_bytes(block.read_bytes())
-        assert SearchIndex(tmp_path / "search").head.seq == 4
+        assert StoredSearchIndex(tmp_path / "search").head.seq == 4
         assert not (tmp_path / "search.0000000000000001-0000000000000008").exists()
 
 
 def test_a_block_of_another_history_is_not_believed(tmp_path: Path) -> None:
     other = [msgspec.structs.replace(one, sum="f" * 16) for one in LOG]
     with small_blocks():
-        index_of(LOG, tmp_path / "search")
+        stored(LOG, tmp_path / "search")
         share_search(Disk(), tmp_path / "search", tmp_path / "other", 0)
-        index_of(other, tmp_path / "other")
+        stored(other, tmp_path / "other")
         block = "0000000000000005-0000000000000008"
         (tmp_path / f"search.{block}").write_bytes((tmp_path / f"other.{block}").read_bytes())
-        assert SearchIndex(tmp_path / "search").head.seq == 4
+        assert StoredSearchIndex(tmp_path / "search").head.seq == 4
 
 
 @pytest.mark.parametrize("there", [b"", b"file", b"folder"])
@@ -670,7 +678,7 @@ def test_what_cannot_be_written_is_kept_in_memory(tmp_path: Path, there: bytes) 
     elif there == b"folder":
         path.mkdir(parents=True)
     with small_blocks():
-        index = SearchIndex(path, disk=None if there else Full())
+        index = StoredSearchIndex(path, disk=None if there else Full())
         index.add(LOG)
         assert answers(index) == answers(index_of(LOG))
         index.clear()
@@ -691,11 +699,11 @@ def test_a_disk_that_fills_up_takes_nothing_away(tmp_path: Path) -> None:
             return super().write(fd, data)
 
     with small_blocks():
-        index = SearchIndex(tmp_path / "search", disk=Filling())
+        index = StoredSearchIndex(tmp_path / "search", disk=Filling())
         index.add(LOG)
         assert answers(index) == answers(index_of(LOG))
         index.close()
-        again = SearchIndex(tmp_path / "search")
+        again = StoredSearchIndex(tmp_path / "search")
         assert again.head.seq == 16
         catch_up(again)
         assert answers(again) == answers(index_of(LOG))
@@ -703,11 +711,11 @@ def test_a_disk_that_fills_up_takes_nothing_away(tmp_path: Path) -> None:
 
 def test_who_may_not_write_reads_and_writes_nothing(tmp_path: Path) -> None:
     with small_blocks():
-        index_of(LOG[:20], tmp_path / "search").close()
+        stored(LOG[:20], tmp_path / "search").close()
         before = {path: path.read_bytes() for path in tmp_path.iterdir()}
         (tmp_path / "search.0000000000000013-0000000000000016").write_bytes(b"damage")
         before[tmp_path / "search.0000000000000013-0000000000000016"] = b"damage"
-        index = SearchIndex(tmp_path / "search", may_write=False)
+        index = StoredSearchIndex(tmp_path / "search", may_write=False)
         assert index.head.seq == 12
         catch_up(index)
         assert answers(index) == answers(index_of(LOG))
@@ -724,7 +732,7 @@ def test_who_may_not_write_reads_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_what_another_added_is_taken_over(tmp_path: Path) -> None:
     with small_blocks():
-        one, two = SearchIndex(tmp_path / "search"), SearchIndex(tmp_path / "search")
+        one, two = StoredSearchIndex(tmp_path / "search"), StoredSearchIndex(tmp_path / "search")
         one.add(LOG[:6])
         two.add(LOG[:6])
         one.add(LOG[6:20])
@@ -736,7 +744,7 @@ def test_what_another_added_is_taken_over(tmp_path: Path) -> None:
 
 def test_what_another_cleared_is_empty(tmp_path: Path) -> None:
     with small_blocks():
-        one, two = index_of(LOG, tmp_path / "search"), SearchIndex(tmp_path / "search")
+        one, two = stored(LOG, tmp_path / "search"), StoredSearchIndex(tmp_path / "search")
         assert two.head.seq == 39
         one.clear()
         assert two.head == one.head == Head()
@@ -746,7 +754,7 @@ def test_what_another_cleared_is_empty(tmp_path: Path) -> None:
 def test_who_finds_all_files_deleted_starts_over(tmp_path: Path) -> None:
     # This is what an erasure does to the folder.
     with small_blocks():
-        index = index_of(LOG[:10], tmp_path / "search")
+        index = stored(LOG[:10], tmp_path / "search")
         for path in tmp_path.iterdir():
             path.unlink()
         index.add(LOG[10:])
@@ -758,25 +766,26 @@ def test_who_finds_all_files_deleted_starts_over(tmp_path: Path) -> None:
 def test_another_history_does_not_mix_with_this_one(tmp_path: Path) -> None:
     other = [msgspec.structs.replace(one, sum=f"{one.seq:016d}"[::-1]) for one in LOG]
     with small_blocks():
-        index = index_of(LOG, tmp_path / "search")
+        index = stored(LOG, tmp_path / "search")
         index.clear()
         index.add(other)
         index.close()
-        assert SearchIndex(tmp_path / "search").head == Head(39, other[-1].sum)
+        assert StoredSearchIndex(tmp_path / "search").head == Head(39, other[-1].sum)
 
 
 _PROGRAM = """
 import sys
 from pathlib import Path
-from chatfold.eventlog import MessageAdded, Text, search, search_blocks
+from chatfold.eventlog import MessageAdded, Text, search_blocks
+from chatfold.eventlog.files import search_files
 from chatfold.eventlog.events import Entry
 
-search_blocks._FULL, search._WORTH = 16, 1
+search_blocks._FULL, search_files._WORTH = 16, 1
 log = [
     Entry(seq, 0, MessageAdded("user", (Text(f"entry number {seq}"),)), prev=f"{seq - 1:016x}", sum=f"{seq:016x}")
     for seq in range(1, 301)
 ]
-index = search.SearchIndex(Path(sys.argv[1]))
+index = search_files.StoredSearchIndex(Path(sys.argv[1]))
 while (seq := index.head.seq) < len(log):
     index.add(log[seq : seq + int(sys.argv[2])])
 index.close()
@@ -791,7 +800,7 @@ def test_processes_that_add_at_once_neither_damage_nor_double_anything(tmp_path:
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
     log = entries(*(f"entry number {seq}" for seq in range(1, 301)))
     with small_blocks(16):
-        index = SearchIndex(tmp_path / "search")
+        index = StoredSearchIndex(tmp_path / "search")
         assert index.head == Head(300, log[-1].sum)
         assert seqs(index, log, "number 17") == seqs(index_of(log), log, "number 17")
         assert seqs(index, log, "entry") == list(range(300, 0, -1))
@@ -804,11 +813,11 @@ def test_processes_that_add_at_once_neither_damage_nor_double_anything(tmp_path:
 
 def test_a_fork_takes_along_what_it_shares(tmp_path: Path) -> None:
     with small_blocks():
-        index_of(LOG, tmp_path / "search").close()
+        stored(LOG, tmp_path / "search").close()
         share_search(Disk(), tmp_path / "search", tmp_path / "fork", 18)
-        fork = SearchIndex(tmp_path / "fork")
+        fork = StoredSearchIndex(tmp_path / "fork")
         assert fork.head == Head(16, LOG[15].sum)
         fork.clear()
         fork.add(LOG[:17])
-        assert SearchIndex(tmp_path / "search").head.seq == 39
+        assert StoredSearchIndex(tmp_path / "search").head.seq == 39
         share_search(Disk(), tmp_path / "missing", tmp_path / "none", 18)

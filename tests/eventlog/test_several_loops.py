@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 from chatfold.eventlog import FileStorage, Log, Noted
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 
 
 class HeldDisk(Disk):

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import FileStorage, Head, Log, MemoryStorage, MessageAdded, Noted, Storage, Text
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.folder import Folder
-from chatfold.eventlog.redaction import redact_chats
-from chatfold.eventlog.segment import line_before, line_near
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.redact import redact_chats
+from chatfold.eventlog.files.segment import line_before, line_near
 
 
 def say(text: str) -> MessageAdded:

@@ -29,7 +29,7 @@ from chatfold.eventlog import (
     Storage,
     Text,
 )
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from tests.support.profile import searched
 from tests.support.strategies import LARGE_TEXT, batches, events, names, same, same_entries
 

@@ -28,8 +28,8 @@ from chatfold.eventlog import (
     check,
     scan,
 )
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.folder import Folder
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.reader import Folder
 from chatfold.eventlog.line import decode, decode_loosely, references, seq_of
 from tests.support.clock import TickingClock
 from tests.support.strategies import LARGE_TEXT, same

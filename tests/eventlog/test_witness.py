@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import CorruptLog, FileStorage, Log, Noted
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.folder import Folder
-from chatfold.eventlog.segment import PAGE, Place
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.segment import PAGE, Place
 
 TEXT = "x" * 900
 

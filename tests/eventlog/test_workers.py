@@ -5,7 +5,7 @@ from time import sleep
 
 import pytest
 
-from chatfold.eventlog.workers import Shares, Workers
+from chatfold.eventlog.files.workers import Shares, Workers
 
 
 def test_everything_that_was_submitted_is_done_when_they_have_stopped() -> None:

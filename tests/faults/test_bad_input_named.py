@@ -555,7 +555,7 @@ def test_a_forked_child_does_not_keep_the_lock(fast_folder: Path) -> None:
     program = f"""
 import asyncio, os, signal, time
 from chatfold.eventlog import FileStorage, Log, Noted
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 class Forking(Disk):
     appends = 0
     def write(self, fd, data):

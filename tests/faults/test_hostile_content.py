@@ -27,9 +27,9 @@ from chatfold.eventlog import (
     salvage,
     scan,
 )
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.recovery import valid_lines
 from chatfold.eventlog.line import MAX_LINE, references
-from chatfold.eventlog.recovery import valid_lines
 from tests.support.damage.broken import ENTRIES, lines_of, make_healthy, segments
 from tests.support.disk.faulty_disk import WatchedDisk
 from tests.support.judges.talk import short

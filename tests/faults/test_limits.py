@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import DiskFull, DurabilityUnknown, FileStorage, Log, ReadOnly
-from chatfold.eventlog.layout import CHATS
+from chatfold.eventlog.files.chat_dir import CHATS
 from tests.support.disk.faulty_disk import FailingDisk, SmallDisk
 from tests.support.judges.talk import ids_of, is_clean, short
 from tests.support.processes.children import ENVIRONMENT

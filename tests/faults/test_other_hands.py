@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import CorruptLog, DurabilityUnknown, FileStorage, Log, check, repair
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from tests.support.damage.broken import segments
 from tests.support.judges.talk import ids_of, is_clean, short
 from tests.support.processes.children import ENVIRONMENT

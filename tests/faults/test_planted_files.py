@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import ChatfoldError, FileStorage, Log, Noted, check, repair, salvage, scan
-from chatfold.eventlog.disk import Disk
 from chatfold.eventlog.events import Head
+from chatfold.eventlog.files.disk import Disk
 from tests.support.damage.broken import segments
 from tests.support.judges.talk import entries_of, ids_of, is_clean, short
 

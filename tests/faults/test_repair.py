@@ -20,9 +20,9 @@ from chatfold.eventlog import (
     scan,
 )
 from chatfold.eventlog.events import Head
+from chatfold.eventlog.files.segment import Position
+from chatfold.eventlog.files.watermark import witness_bytes
 from chatfold.eventlog.line import header, seal_up
-from chatfold.eventlog.segment import Position
-from chatfold.eventlog.witness import witness_bytes
 from tests.support.damage.broken import DAMAGES, ENTRIES, gone_from, lines_of, make_healthy, segments
 from tests.support.disk.faulty_disk import CHANGING, FailingDisk
 from tests.support.judges.talk import digest_of, entries_of, is_clean, short

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import CorruptLog, FileStorage, Log, Noted, check, scan
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.layout import sweep
+from chatfold.eventlog.files.chat_dir import sweep
+from chatfold.eventlog.files.disk import Disk
 from tests.support.damage.broken import ENTRIES, make_healthy, rewrite, segments
 from tests.support.judges.talk import entries_of, is_clean, short
 

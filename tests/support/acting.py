@@ -11,7 +11,7 @@ from chatfold.agent import Agent, Chat, Store
 from chatfold.agent.models import Answer, Offered, Piece, Request, ScriptedModel, fingerprint
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
-from chatfold.eventlog.numbering import Append
+from chatfold.eventlog.batch import Append
 from chatfold.eventlog.storage import Durability
 from chatfold.projections import openai_chat
 from chatfold.projections.prompt import Message

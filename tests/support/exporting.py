@@ -22,8 +22,7 @@ from chatfold.eventlog import (
     Storage,
     Text,
 )
-from chatfold.eventlog.line import header, link_of, seal_up
-from chatfold.eventlog.seals import seal
+from chatfold.eventlog.line import header, link_of, seal, seal_up
 from tests.support.strategies import LARGE_TEXT
 
 START = b"0" * 16

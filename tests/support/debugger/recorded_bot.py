@@ -10,8 +10,8 @@ import msgspec
 from chatfold.agent import CHAT_TOOLS, Agent, Answer, Asked, Chat, ScriptedModel, Store
 from chatfold.agent.models import Request
 from chatfold.eventlog import Entry, Event, Json, Log
+from chatfold.eventlog.batch import Append
 from chatfold.eventlog.line import draft
-from chatfold.eventlog.numbering import Append
 from chatfold.replay.judging.divergence import Divergence
 from chatfold.replay.judging.rehearsal import rehearse
 

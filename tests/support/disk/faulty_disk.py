@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 
 OPENING = ("open_append", "open_update", "create")
 WRITING = ("write", "pwrite", "truncate")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from tests.support.disk.faulty_disk import KINDS
 from tests.support.disk.simulated_files import Arrivals, SimulatedFile
 from tests.support.disk.simulated_tree import Node, SimulatedFolder, Tree

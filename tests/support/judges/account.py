@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chatfold.eventlog import Compacted, Entry, Forked, Redacted, check
-from chatfold.eventlog.layout import NOTE
-from chatfold.eventlog.names import chat_key
+from chatfold.eventlog.files.chat_dir import NOTE
+from chatfold.eventlog.keys import chat_key
 from tests.support.judges.talk import batches, entries_of
 from tests.support.processes.living import spoken
 from tests.support.processes.operations import no_lock_is_held

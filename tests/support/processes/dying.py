@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from tests.support.disk.faulty_disk import DyingDisk
 from tests.support.processes.children import ready, tell
 from tests.support.processes.operations import OPERATIONS, Prepare, Tell, opened

@@ -44,7 +44,7 @@ from chatfold.eventlog import (
     Storage,
     Text,
 )
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from chatfold.projections.text import text_of
 from tests.support.disk.faulty_disk import DyingDisk
 from tests.support.processes.children import ready, tell

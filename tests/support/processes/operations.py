@@ -30,8 +30,8 @@ from chatfold.eventlog import (
     check,
     repair,
 )
-from chatfold.eventlog.disk import Disk
-from chatfold.eventlog.layout import NOTE
+from chatfold.eventlog.files.chat_dir import NOTE
+from chatfold.eventlog.files.disk import Disk
 from chatfold.projections import contexts
 from tests.support.disk.threadless import run_here, without_threads
 from tests.support.judges.talk import entries_of, is_clean, short

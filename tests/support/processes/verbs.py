@@ -29,7 +29,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.disk import Disk
+from chatfold.eventlog.files.disk import Disk
 from tests.support.disk.faulty_disk import DyingDisk
 from tests.support.processes.children import ready, tell
 from tests.support.processes.dying import kill_everywhere

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from chatfold.eventlog import ChatfoldError, DurabilityUnknown
-from chatfold.eventlog.disk import exists
-from chatfold.eventlog.end import POISON_FILE
+from chatfold.eventlog.files.disk import exists
+from chatfold.eventlog.files.segment_writer import POISON_FILE
 from tests.support.disk.faulty_disk import CHANGING, KINDS
 from tests.support.disk.simulated_disk import Fault
 from tests.support.disk.threadless import Here

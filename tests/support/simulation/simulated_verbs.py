@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from chatfold.agent.opening import keep_view, open_view
 from chatfold.eventlog import ChatDeleted, ChatExists, FileStorage, Log, NoSuchChat, Redacted, check
 from chatfold.eventlog.events import Forked
-from chatfold.eventlog.lanes import Job
-from chatfold.eventlog.layout import chat_path
+from chatfold.eventlog.files.chat_dir import chat_path
+from chatfold.eventlog.files.queue import Job
 from chatfold.eventlog.storage import Durability
 from chatfold.projections import STANDARD, fold, start
 from chatfold.projections.snapshots import dump

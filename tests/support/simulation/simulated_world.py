@@ -12,12 +12,12 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from chatfold.eventlog import Entry, Event, Redacted, check
-from chatfold.eventlog.disk import read_file
-from chatfold.eventlog.end import POISON_FILE
-from chatfold.eventlog.layout import CHATS, NOTE, TRASH, chat_path, read_key
+from chatfold.eventlog.files.chat_dir import CHATS, NOTE, TRASH, chat_path, read_key
+from chatfold.eventlog.files.disk import read_file
+from chatfold.eventlog.files.scan import entries, open_folder
+from chatfold.eventlog.files.segment_writer import POISON_FILE
+from chatfold.eventlog.keys import chat_key, is_hashed
 from chatfold.eventlog.line import ENTRY, decode, verifies
-from chatfold.eventlog.names import chat_key, is_hashed
-from chatfold.eventlog.scan import entries, open_folder
 from tests.support.disk.simulated_disk import SimulatedDisk
 from tests.support.disk.simulated_files import SimulatedFile
 from tests.support.disk.simulated_tree import SimulatedFolder

@@ -1,0 +1,47 @@
+"""Contents too large for a line, one file each, named by their sha256. Written before the line that needs them."""
+
+import re
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.files.disk import Disk, publish, read_file
+
+BLOBS = "blobs"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def write_blob(disk: Disk, folder: Path, digest: str, content: bytes) -> None:
+    """Durable on return. One that is there already is the same by its name, unless it was damaged."""
+    path = folder / BLOBS / digest
+    with suppress(FileExistsError):
+        disk.make_folder(path.parent)
+    disk.sync_folder(folder)  # also if somebody else made it, who may have been killed before this
+    try:
+        if sha256(read_file(disk, path)).hexdigest() == digest:
+            disk.sync_folder(path.parent)
+            return
+    except FileNotFoundError:
+        pass
+    publish(disk, path, content)
+
+
+def read_blob(disk: Disk, folder: Path, digest: str) -> bytes:
+    path = folder / BLOBS / digest
+    if not _DIGEST.fullmatch(digest):
+        raise CorruptLog("not the name of a blob", path=folder)
+    try:
+        content = read_file(disk, path)
+    except FileNotFoundError:
+        raise CorruptLog("a blob is missing", path=path) from None
+    if sha256(content).hexdigest() != digest:
+        raise CorruptLog("a blob does not have the content of its name", path=path)
+    return content
+
+
+def blob_names(disk: Disk, folder: Path) -> list[str]:
+    try:
+        return [name for name in disk.names(folder / BLOBS) if _DIGEST.fullmatch(name)]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,270 @@
+"""Which folders a store has, and how a chat's folder comes and goes whole.
+
+    <root>/chats/<name>/           a chat: see docs/format.md
+    <root>/chats/.new-<random>/    a chat that is being made, its lock held by whoever makes it
+    <root>/trash/<random>/         a chat that was deleted, until its files are gone
+
+A folder appears and disappears by one rename, made durable by a sync of its parent. What a crash leaves in
+``.new-`` and ``trash`` is swept by the next writer that opens the store.
+"""
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from chatfold.eventlog.errors import InvalidKey
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.files.blobs import BLOBS
+from chatfold.eventlog.files.disk import (
+    Disk,
+    exists,
+    is_unpublished,
+    publish,
+    read_file,
+    remove_tree,
+    write_all,
+)
+from chatfold.eventlog.files.offsets import CACHE
+from chatfold.eventlog.files.runs import LOOKUPS
+from chatfold.eventlog.files.segment import Position, first_of, segment_name
+from chatfold.eventlog.files.watermark import HEAD_FILE, witness_bytes
+from chatfold.eventlog.keys import KEY_FILE, chat_key, folder_name, is_hashed
+from chatfold.eventlog.line import UNREADABLE
+from chatfold.eventlog.values import escape_text, unescape
+
+CHATS = "chats"
+TRASH = "trash"
+LOCK_FILE = "lock"
+ALONE_FILE = "alone"  # locked by whoever is the one to do something about the chat
+ASIDE = "aside"
+NOTE = "redacting-"  # what is to be erased, in the root; see ``redaction``
+LISTING = "listing"  # in the root's cache
+_NEW = ".new-"
+
+
+def make_root(disk: Disk, root: Path) -> None:
+    """Durable on return. Whoever finds a folder without what is made next syncs it, too: its maker may have been killed."""
+    if exists(disk, root / TRASH) and exists(disk, root / CHATS):
+        return
+    missing = [path for path in (root, *root.parents) if not exists(disk, path)]
+    there = missing[-1].parent if missing else root
+    with suppress(PermissionError):  # then it is not of our making
+        disk.sync_folder(there.parent)
+    for path in (*reversed(missing), root / CHATS, root / TRASH):
+        with suppress(FileExistsError):
+            disk.make_folder(path)
+        disk.sync_folder(path.parent)
+
+
+def chat_path(root: Path, key: str) -> Path:
+    return root / CHATS / folder_name(key)
+
+
+@contextmanager
+def new_folder(disk: Disk, path: Path, key: str) -> Iterator[Path]:
+    """A folder to fill for the chat ``key``, then to ``move_in`` as ``path``. Removed if that did not happen."""
+    make_root(disk, path.parent.parent)
+    temporary, lock = _locked_folder(disk, path.parent)
+    try:
+        if is_hashed(path.name):
+            publish(disk, temporary / KEY_FILE, msgspec.json.encode(escape_text(key)))
+        yield temporary
+    finally:
+        try:
+            with suppress(FileNotFoundError):
+                remove_tree(disk, temporary)
+        finally:
+            disk.close(lock)
+
+
+def _locked_folder(disk: Disk, parent: Path) -> tuple[Path, int]:
+    """A new folder and the lock that says it is in use. Until we hold it, somebody's ``sweep`` may take it away."""
+    while True:
+        temporary = parent / f"{_NEW}{os.urandom(8).hex()}"
+        disk.make_folder(temporary)
+        try:
+            lock = disk.open_update(temporary / LOCK_FILE)
+        except FileNotFoundError:
+            continue
+        ours = False
+        try:
+            disk.lock(lock)
+            ours = disk.stat(temporary / LOCK_FILE).st_ino == disk.fstat(lock).st_ino
+        except FileNotFoundError:
+            pass
+        finally:
+            if not ours:
+                disk.close(lock)
+        if ours:
+            return temporary, lock
+
+
+def read_key(disk: Disk, folder: Path) -> str | None:
+    """The key kept in a folder whose name is too short for it. None if there is none: it is no chat."""
+    try:
+        key = unescape(msgspec.json.decode(read_file(disk, folder / KEY_FILE), type=str))
+        is_its = isinstance(key, str) and folder_name(key) == folder.name
+    except (*UNREADABLE, InvalidKey):
+        return None
+    except OSError as error:
+        if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # None: not a regular file
+            return None
+        raise  # or whoever erases everywhere would pass over a chat, and not say so
+    return key if is_its else None
+
+
+def chat_keys(disk: Disk, root: Path) -> Iterator[str]:
+    """Of all chats there are, in the order of their folders' names."""
+    try:
+        names = disk.names(root / CHATS)
+    except FileNotFoundError:
+        return
+    for name in sorted(names):
+        key = read_key(disk, root / CHATS / name) if is_hashed(name) else chat_key(name)
+        if key is not None:
+            yield key
+
+
+def add_segment(
+    disk: Disk, temporary: Path, first: int, lines: list[bytes], head: Head, before: Iterable[bytes] = ()
+) -> bytes:
+    """The open segment of a folder that is being made: what came ``before``, then these lines.
+
+    Its bytes are durable on return, its name is when the chat appears. What its witness is to say.
+    """
+    size = 0
+    fd = disk.create(temporary / segment_name(first))
+    try:
+        for piece in chain(before, (b"\n".join([*lines, b""]),)):
+            write_all(disk, fd, piece)
+            size += len(piece)
+        disk.sync(fd)
+    finally:
+        disk.close(fd)
+    return witness_bytes(first, Position(head.seq, head.sum.encode(), size))
+
+
+def move_in(disk: Disk, temporary: Path, path: Path, witness: bytes) -> bool:
+    """False if there is a chat already. There is a witness once its name is durable."""
+    disk.sync_folder(temporary)
+    try:
+        disk.rename(temporary, path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    disk.sync_folder(path.parent)
+    with suppress(OSError):  # whoever opens it first does without
+        publish(disk, path / HEAD_FILE, witness, durable=False)
+    return True
+
+
+def move_out(disk: Disk, root: Path, path: Path) -> None:
+    """Deletes a chat, atomically and durably. The caller holds its lock."""
+    trash = root / TRASH / os.urandom(8).hex()
+    disk.rename(path, trash)
+    drop_listing(disk, root)
+    _remove(disk, root, trash)
+
+
+def _remove(disk: Disk, root: Path, path: Path) -> None:
+    """A folder that was moved away, or never moved in."""
+    disk.sync_folder(root / CHATS)  # both, or a power cut brings it back, and without what is removed next
+    disk.sync_folder(root / TRASH)
+    try:
+        remove_tree(disk, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):  # else somebody who sweeps is at it, too
+            raise
+    disk.sync_folder(path.parent)  # or a power cut brings back words that are erased meanwhile
+
+
+def drop_listing(disk: Disk, root: Path) -> None:
+    """It may say what was erased."""
+    with suppress(OSError):
+        disk.unlink(root / CACHE / LISTING)
+
+
+def sweep(disk: Disk, root: Path) -> None:
+    """Removes what crashes left, as far as it can."""
+    with suppress(OSError):
+        for name in disk.names(root / CACHE):
+            if is_unpublished(name):
+                disk.unlink(root / CACHE / name)  # or its writer does without: it is a cache
+    for path in _leftovers(disk, root):
+        with suppress(OSError):
+            _remove_leftover(disk, root, path)
+
+
+def remove_leftovers(disk: Disk, root: Path) -> None:
+    """The same, of folders, and for good, also if they are gone already: what is erased now may be in there."""
+    for path in _leftovers(disk, root):
+        with suppress(FileNotFoundError):
+            _remove_leftover(disk, root, path)
+    disk.sync_folder(root / CHATS)
+    disk.sync_folder(root / TRASH)
+
+
+def _leftovers(disk: Disk, root: Path) -> list[Path]:
+    trash = [root / TRASH / name for name in disk.names(root / TRASH)]
+    return trash + [root / CHATS / name for name in disk.names(root / CHATS) if name.startswith(_NEW)]
+
+
+def _remove_leftover(disk: Disk, root: Path, path: Path) -> None:
+    """A folder that is still being made is locked, and left alone."""
+    lock = disk.open_update(path / LOCK_FILE)
+    try:
+        if disk.try_lock(lock):
+            _remove(disk, root, path)
+    finally:
+        disk.close(lock)
+
+
+def sweep_chat(disk: Disk, folder: Path) -> None:
+    """Removes, as far as it can, files that were being published when their writer died. The caller holds the lock."""
+    for path in _published_in(folder):
+        with suppress(OSError):
+            _remove_unpublished(disk, path)
+
+
+def remove_unpublished(disk: Disk, folder: Path) -> None:
+    """The same, and for good, also if they are gone already: what is erased now may be in there, and a power cut bring it back."""
+    for path in _published_in(folder):
+        with suppress(FileNotFoundError):
+            _remove_unpublished(disk, path)
+            disk.sync_folder(path)
+
+
+def _published_in(folder: Path) -> tuple[Path, ...]:
+    return folder, folder / BLOBS, folder / CACHE, folder / LOOKUPS
+
+
+def _remove_unpublished(disk: Disk, path: Path) -> None:
+    for name in disk.names(path):
+        if is_unpublished(name) or name.startswith(NOTE):
+            with suppress(FileNotFoundError):  # a cache, whose writer holds no lock
+                disk.unlink(path / name)
+
+
+def set_aside(disk: Disk, folder: Path, name: str, data: bytes | Iterable[bytes]) -> Path:
+    """Keeps bytes that are about to be removed from the log."""
+    with suppress(FileExistsError):
+        disk.make_folder(folder / ASIDE)
+    disk.sync_folder(folder)  # also if somebody else made it, who may have been killed before this
+    path = folder / ASIDE / f"{name}-{os.urandom(4).hex()}"
+    publish(disk, path, data)
+    return path
+
+
+def stamp(disk: Disk, folder: Path) -> str:
+    """Another one whenever the chat's log is: an append changes the newest segment, all else makes a new file."""
+    names = sorted(name for name in disk.names(folder) if first_of(name) is not None)
+    files = [disk.stat(folder / name) for name in names]
+    files_are = [(file.st_ino, file.st_size, file.st_mtime_ns) for file in files]
+    return xxh3_64_hexdigest(repr((disk.stat(folder).st_ino, files_are)).encode())

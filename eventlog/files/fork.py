@@ -1,0 +1,103 @@
+"""Fork: a complete chat in its own folder, at a cost that does not grow with the history's bytes.
+
+Full segments are shared by hard link, the one the fork point is in is copied up to there, caches that still hold
+come along. The first own line says ``forked`` and is chained on the parent's last one. At the end of a log that this
+process writes nothing is copied: the parent's segment was ended there before (``Writer.end_segment``), unless it is short.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from chatfold.eventlog.clock import Clock
+from chatfold.eventlog.errors import ChatExists, NoSuchPoint
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.files.blobs import BLOBS, blob_names
+from chatfold.eventlog.files.chat_dir import add_segment, chat_path, move_in, new_folder
+from chatfold.eventlog.files.disk import Disk, publish, read_at, read_file
+from chatfold.eventlog.files.offsets import CACHE
+from chatfold.eventlog.files.reader import BIG_PAGE, Folder
+from chatfold.eventlog.files.runs import LOOKUPS
+from chatfold.eventlog.files.search_files import SEARCH, share_search
+from chatfold.eventlog.files.segment import Place, segment_name
+from chatfold.eventlog.files.snapshots import share_snapshots
+from chatfold.eventlog.line import Draft, build, header, link_of
+
+
+def fork_chat(parent: Folder, root: Path, new: str, at: int, first: Draft, clock: Clock) -> Entry:
+    """The caller holds the parent's lock: nothing is redacted or deleted meanwhile."""
+    disk = parent.disk
+    path = chat_path(root, new)
+    tail = parent.tail()
+    if not 0 < at <= tail.at.seq:
+        raise NoSuchPoint(f"there is no entry {at}, the chat ends at {tail.at.seq}", chat=parent.chat, seq=at)
+    link = tail.head.sum if at == tail.at.seq else link_of(parent.line(at)).decode()
+    entry = Entry(at + 1, clock(), first.event, synced=at, prev=link)
+    line = build(entry, first.raw)
+    mine = Head(at + 1, line[-18:-2].decode())
+    with new_folder(disk, path, new) as temporary:
+        shared, partial = _split(parent, tail, at)
+        for segment in shared:
+            _share(disk, parent.segment(segment), temporary / segment_name(segment))
+        _bring_blobs(disk, parent.path, temporary)
+        _bring_caches(disk, parent.path, temporary, shared, at)
+        # Last, so that one commit of the file system's journal makes the names durable, too.
+        if partial is None:
+            witness = add_segment(disk, temporary, at + 1, [header(Head(at, link)), line], mine)
+        else:
+            witness = add_segment(disk, temporary, partial[0], [line], mine, _copied(parent, *partial))
+        if not move_in(disk, temporary, path, witness):
+            raise ChatExists("there is a chat of this key already", chat=new, path=path)
+    return Entry(at + 1, entry.ts, first.event, synced=at, prev=link, sum=mine.sum)
+
+
+def _split(parent: Folder, tail: Place, at: int) -> tuple[list[int], tuple[int, int] | None]:
+    """(segments to share whole, (the segment to copy, how many of its bytes))"""
+    segments = parent.segments()
+    firsts = [first for first in segments if first <= at]
+    if at + 1 in segments or (at == tail.at.seq and tail.sealed):
+        return firsts, None
+    end = tail.at.offset if at == tail.at.seq else parent.find(at + 1)[1]
+    return firsts[:-1], (firsts[-1], end)
+
+
+def _copied(parent: Folder, first: int, size: int) -> Iterator[bytes]:
+    """The first bytes of a segment, in pieces: to get the memory for all of them takes longer than to read them."""
+    with parent.opened(first) as fd:
+        for start in range(0, size, BIG_PAGE):
+            yield read_at(parent.disk, fd, start, min(BIG_PAGE, size - start))
+
+
+def _share(disk: Disk, old: Path, new: Path) -> None:
+    try:
+        disk.link(old, new)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        publish(disk, new, read_file(disk, old))  # a file system without hard links
+
+
+def _bring_blobs(disk: Disk, old: Path, new: Path) -> None:
+    names = blob_names(disk, old)
+    if names:
+        disk.make_folder(new / BLOBS)
+        for name in names:
+            _share(disk, old / BLOBS / name, new / BLOBS / name)
+        disk.sync_folder(new / BLOBS)
+
+
+def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) -> None:
+    with suppress(OSError):  # caches: what is missing is made again
+        theirs, ours = old / CACHE, new / CACHE
+        disk.make_folder(ours)
+        for first in shared:
+            name = f"{first:016d}.offsets"
+            with suppress(FileNotFoundError):
+                disk.link(theirs / name, ours / name)
+        share_snapshots(disk, old, new, at, shared)
+        share_search(disk, theirs / SEARCH, ours / SEARCH, at)
+        disk.make_folder(new / LOOKUPS)
+        for name in disk.names(old / LOOKUPS):
+            if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:
+                disk.link(old / LOOKUPS / name, new / LOOKUPS / name)

@@ -1,0 +1,235 @@
+"""One file of lines: its name, and how it is read. Verifying is reading: no line leaves here unchecked.
+
+A segment is read in pages of verified lines. Reading stops, and says why, at the end, at the seal, or at the
+first byte that cannot be accepted; what that means is for ``recovery`` to judge.
+"""
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+
+from chatfold.eventlog.codec import Stretch
+from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.files.disk import Disk, read_at
+from chatfold.eventlog.line import (
+    ENTRY,
+    MAX_LINE,
+    SEAL,
+    accepted,
+    are_accepted,
+    follows,
+    link_of,
+    marks,
+    verifies,
+)
+
+SEGMENT_BYTES = 8 << 20
+PAGE = 1 << 16
+_SUM = 19  # bytes of a line from its sum on, the newline included
+_USUAL = 2560  # bytes of a line, if one has to guess
+_PROBE, _OVERLAP = 1 << 11, 32
+_STARTS = re.compile(rb'\n\{"seq":(\d{1,18}),')
+
+
+def segment_name(first: int) -> str:
+    return f"{first:016d}.jsonl"
+
+
+def first_of(name: str) -> int | None:
+    """The first seq of a segment of this name; None for any other file."""
+    number = name[:16]
+    if len(name) != 22 or name[16:] != ".jsonl" or not (number.isascii() and number.isdigit()):
+        return None
+    return int(number) or None
+
+
+class Position(msgspec.Struct, frozen=True, gc=False):
+    """A place between two lines. ``link`` is what the next line's prev must say; None: take its word."""
+
+    seq: int  # of the line before
+    link: bytes | None
+    offset: int
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A place in a segment; as the log's tail: in the last one, after the last whole batch."""
+
+    first: int
+    at: Position
+    inode: int
+    sealed: bool = False
+
+    @property
+    def head(self) -> Head:
+        assert self.at.link is not None
+        return Head(self.at.seq, self.at.link.decode())
+
+
+class Stop(Enum):
+    MORE = "there may be more"
+    END = "the file ends here, or in the middle of a line"
+    SEALED = "a seal"
+    BAD = "a line that cannot be accepted"
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    lines: list[bytes]
+    at: Position  # after the last of the lines
+    stop: Stop
+    stretch: Stretch | None = None  # the lines, if nobody has cut them up yet; then ``lines`` is empty
+
+
+def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> Page:
+    """The verified lines after ``at``, about ``size`` bytes of them."""
+    while True:
+        data = read_at(disk, fd, at.offset, size)
+        at_end = len(data) < size
+        lines = data.split(b"\n")
+        lines.pop()  # what follows the last newline: nothing, or a line not yet whole
+        if lines or at_end or size > MAX_LINE:
+            break
+        size *= 4
+    good = lines[: accepted(lines, at.link)]
+    bad = len(good) < len(lines) or not (lines or at_end)  # no line is longer than that
+    sealed = bool(good) and good[-1].startswith(SEAL)
+    if good and not good[-1].startswith(ENTRY):
+        good.pop()
+        bad = bad or not sealed  # a second header
+    stop = Stop.BAD if bad else Stop.SEALED if sealed else Stop.END if at_end else Stop.MORE
+    return Page(good, after(at, good), stop)
+
+
+def after(at: Position, lines: list[bytes]) -> Position:
+    """The place after these lines, which start at ``at``."""
+    if not lines:
+        return at
+    return Position(at.seq + len(lines), link_of(lines[-1]), at.offset + len(lines) + sum(map(len, lines)))
+
+
+def committed(known: Position, at: Position, page: Page) -> Position:
+    """The place after the last whole batch, given the page read at ``at`` and the place ``known`` before it.
+
+    Only the end of a log is asked: a batch that is followed by another one was cut there by a fork.
+    """
+    if not page.lines:
+        return known
+    last = marks(page.lines[-1])
+    if last.index == last.size:
+        return page.at
+    kept = page.lines[: max(0, len(page.lines) - last.index)]
+    return after(at, kept) if kept else known
+
+
+def line_before(disk: Disk, fd: int, end: int) -> bytes:
+    """What stands between the newline that ends at byte ``end`` and the one before; nothing if there are no such two."""
+    size = PAGE // 8
+    while True:
+        size = min(size, end)
+        data = read_at(disk, fd, end - size, size)
+        if len(data) < size:
+            return b""  # the file ends before that
+        start = data.rfind(b"\n", 0, -1)
+        if start >= 0 and data.endswith(b"\n"):
+            return data[start + 1 : -1]
+        if size == end or size > MAX_LINE:
+            return b""
+        size *= 8
+
+
+def line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> bytes:
+    """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none.
+
+    ``size``: the bytes that are read at first, if that makes sense.
+    """
+    size = min(size, PAGE) if size > 0 else PAGE // 8
+    while True:
+        data = read_at(disk, fd, offset, size)
+        start = 0
+        for _ in range(count):
+            start = data.find(b"\n", start) + 1 or len(data)
+        end = data.find(b"\n", start)
+        if end >= 0:
+            return data[start:end]
+        if len(data) < size or size > MAX_LINE * (count + 1):
+            return b""
+        size *= 4
+
+
+def is_after(disk: Disk, fd: int, at: Position) -> bool:
+    """Does the line before this place say so? The inode of a file that was deleted is soon another file's."""
+    end = read_at(disk, fd, at.offset - _SUM, _SUM)
+    if end == b'%b"}\n' % (at.link or b""):
+        return True
+    line = line_before(disk, fd, at.offset)  # of a tombstone the sum is another
+    return line.startswith(ENTRY) and verifies(line) and link_of(line) == at.link
+
+
+def line_near(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[int, int]:
+    """(seq, byte) of a line at or a little before ``seq``, found by halving the file; the first one is at ``start``.
+
+    A newline stands between lines and nowhere else, so what follows one is a line and says its seq. Nothing is
+    verified here: whoever reads on from there does.
+    """
+    low, high = start, disk.fstat(fd).st_size
+    while high - low > PAGE // 4:
+        middle = (low + high) // 2
+        found = None
+        at, size = middle, _PROBE
+        while found is None and at < high:
+            found = _STARTS.search(read_at(disk, fd, at, size + _OVERLAP))
+            at, size = (at, size) if found else (at + size, min(size * 4, PAGE))
+        if found is None or int(found[1]) > seq:
+            high = middle
+        else:
+            first, low = int(found[1]), at + found.start() + 1
+    return first, low
+
+
+def lines_back(disk: Disk, fd: int, start: int, end: int, most: int) -> Iterator[tuple[Stretch, int]]:
+    """The verified lines of the bytes from ``start`` to ``end``, last page first, each with how many it has.
+
+    At most ``most`` of them, a seal not counted: that is in the first page and nobody asks for it.
+    """
+    newer: bytes | None = None
+    last, size = end, min(max(most * _USUAL, PAGE // 8), PAGE * 8)
+    while end > start and most > 0:
+        size = min(size, end - start)
+        data = read_at(disk, fd, end - size, size)
+        stop = data.rfind(b"\n") + 1
+        seal = data.startswith(SEAL, data.rfind(b"\n", 0, stop - 1) + 1, stop) if stop else False
+        starts = _starts(data, stop, most + seal, whole=size == end - start)
+        if not starts:
+            if size == end - start:
+                return  # no line at all
+            size = min(size * 4, 1 << 22)
+            continue
+        if not are_accepted(data, starts, stop):
+            lines = data[starts[0] : stop - 1].split(b"\n")
+            if accepted(lines, None) < len(lines):
+                raise CorruptLog("a line does not verify, or is not where it should be", offset=end - size)
+        before = data[starts[-1] : stop - 1]
+        if newer is not None and not follows(newer, before[-18:-2], before):
+            raise CorruptLog("a line does not follow the one before it", offset=end - size + starts[-1])
+        newer = data[starts[0] : data.index(b"\n", starts[0])]
+        end += starts[0] - size
+        if last - end >= 4 * PAGE:  # more than the window of most: there is much to be read
+            size = min(size * 2, 1 << 20)
+        count = len(starts) - seal
+        most -= count
+        if count:
+            yield Stretch(data, starts[0], starts[-1] if seal else stop), count
+
+
+def _starts(data: bytes, stop: int, most: int, *, whole: bool) -> list[int]:
+    """Where the last ``most`` of the lines start that end before ``stop``. ``whole``: so does the first, with the data."""
+    starts: list[int] = []
+    at = stop - 1
+    while at >= 0 and len(starts) < most:
+        at = data.rfind(b"\n", 0, at)
+        if at >= 0 or whole:
+            starts.append(at + 1)
+    starts.reverse()
+    return starts
