@@ -168,7 +168,7 @@ class Chat(Moment):
         head = await self.log.head(self.key)
         if head.seq < known.seq:
             raise ChatDeleted("the chat was deleted", chat=self.key, seq=known.seq)
-        if head.seq == known.seq and head.sum != known.sum:
+        if head.seq == known.seq and head.link != known.link:
             raise self._replaced()
         if head.seq > self.seq:
             await self._take(await self.log.last(self.key, head.seq - self.seq, head.seq))
@@ -185,7 +185,7 @@ class Chat(Moment):
             new = [entry for entry in (*between, *new) if entry.seq > self.seq]
         if not new:
             return
-        if new[0].prev != self._head.sum:
+        if new[0].prev != self._head.link:
             raise self._replaced()
         if any(type(entry.event) is Redacted for entry in new):
             await self._reopen()

@@ -23,11 +23,11 @@ from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import (
     Entry,
     Event,
-    Hit,
     MessageAdded,
     ModelCalled,
     RunFinished,
     RunStarted,
+    SearchHit,
     SendConfirmed,
     SendRequested,
     ToolCalled,
@@ -73,7 +73,7 @@ def _is_for_a_model(entry: Entry) -> bool:
     return False
 
 
-def _row(entry: Entry, hit: Hit, most: int) -> _Object:
+def _row(entry: Entry, hit: SearchHit, most: int) -> _Object:
     role, text = "tool", ""
     match entry.event:
         case MessageAdded(role=role, parts=parts):

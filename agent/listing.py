@@ -54,7 +54,7 @@ class Listing:
         self._changes = 0  # rows that are not in the cache
 
     async def chats(self) -> AsyncIterator[Listed]:
-        stamps = await self._log.storage.stamps()
+        stamps = await self._log.storage.change_tokens()
         rows = await self._known()
         for gone in rows.keys() - {key for key, _ in stamps}:
             del rows[gone]
@@ -74,7 +74,7 @@ class Listing:
         """Those of chats that have not changed since: what was erased meanwhile is not to be kept."""
         if self._changes and self._rows is not None:
             self._changes = 0
-            stamps = dict(await self._log.storage.stamps())
+            stamps = dict(await self._log.storage.change_tokens())
             rows = {key: row for key, row in self._rows.items() if stamps.get(key) == row.stamp}
             await self._log.storage.keep_listing(
                 _encode([(escape_text(key), row) for key, row in rows.items()])

@@ -11,7 +11,7 @@ from chatfold.agent.exporting import Form, write_file
 from chatfold.agent.finding import best_context
 from chatfold.agent.opening import Opened, entries_of
 from chatfold.agent.says import Called
-from chatfold.eventlog import Entry, Hit, Log, ToolCalled
+from chatfold.eventlog import Entry, Log, SearchHit, ToolCalled
 from chatfold.projections import (
     Cut,
     Execution,
@@ -142,7 +142,7 @@ class Moment:
 
     # --- what was ever said ------------------------------------------------------------------------------
 
-    async def search(self, query: str, *, limit: int = 20, everything: bool = False) -> list[Hit]:
+    async def search(self, query: str, *, limit: int = 20, everything: bool = False) -> list[SearchHit]:
         """What was ever said that holds all words of the query, best first: archived, compacted, rewound.
 
         What the model sees anyway is not found, unless ``everything`` is asked for.

@@ -58,12 +58,12 @@ async def open_view(
     later: Later | None = None,
 ) -> Opened:
     """The chat at its end as it is now, or after entry ``at``. ``later``: where the keeping of a snapshot is put off to."""
-    erasures = await log.storage.erasures(chat)
+    erasures = await log.storage.erasure_epoch(chat)
     head = await log.head(chat)
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
         raise NoSuchPoint(f"there is no entry {last}, the chat ends at {head.seq}", chat=chat, seq=head.seq)
-    async with aclosing(log.storage.kept(chat, at)) as kept:
+    async with aclosing(log.storage.load_snapshots(chat, at)) as kept:
         async for of, data in kept:
             base = load(data, of, projections) if 0 < of.seq <= last else None
             with suppress(OutOfOrder):
@@ -94,7 +94,7 @@ class _Way:
     async def take(self, entries: list[Entry]) -> None:
         """The next entries."""
         if self._borders is None:
-            self._borders = await self.log.storage.borders(self.chat)
+            self._borders = await self.log.storage.segment_boundaries(self.chat)
         while entries:
             border = bisect_left(self._borders, self.view.seq + 1)
             stops = (*self._borders[border : border + 1], self._kept + self._step)
@@ -123,7 +123,7 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
         return await _far(way, last, head)
     # The window is read together with what must be folded: usually it is all there is to read.
     recent = await log.last(chat, max(1, last - min(base.seq, _before_window(base))), last)
-    if base.seq and base.seq == last and [base.head.sum] != [entry.link for entry in recent[-1:]]:
+    if base.seq and base.seq == last and [base.head.link] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
     if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
         return Opened(msgspec.structs.replace(base, entry=recent[-1]), recent, way.erasures)
@@ -158,7 +158,7 @@ async def keep_view(log: Log, chat: str, view: View, erasures: str = "") -> int:
     if log.storage.read_only:
         return 0
     data = dump(view)
-    await log.storage.keep(chat, view.head, data, erasures)
+    await log.storage.store_snapshot(chat, view.head, data, erasures)
     return len(data)
 
 
@@ -176,7 +176,7 @@ def put_off(work: Coroutine[None, None, None], later: Later) -> None:
 async def keep_up(log: Log, chat: str, base: View, upto: Opened) -> None:
     """Snapshots at the borders between two views of a chat, and at the second; none if the chat is gone meanwhile."""
     with suppress(OutOfOrder, ChatfoldError):  # whoever needs the chat itself will be told
-        borders = await log.storage.borders(chat)
+        borders = await log.storage.segment_boundaries(chat)
         if bisect_left(borders, base.seq + 1) == bisect_left(borders, upto.view.seq):
             await keep_view(log, chat, upto.view, upto.erasures)
             return

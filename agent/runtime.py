@@ -147,7 +147,7 @@ class Agent:
     async def answer_anew(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result:
         """Asks the model about the chat as it is, whoever's turn it is: in a fork, to have another answer."""
         chat = await self._chat(chat)
-        async with self._lanes.of(_lane(chat)), chat.log.storage.alone(chat.key):
+        async with self._lanes.of(_lane(chat)), chat.log.storage.lease(chat.key):
             return await self._work(chat, "", on_step)
 
     async def resume_all(self) -> list[str]:
@@ -191,7 +191,7 @@ class Agent:
 
     async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
         # In this process whoever came first; among processes one at a time, so that a run without an end is a dead one.
-        async with self._lanes.of(_lane(chat)), chat.log.storage.alone(chat.key):
+        async with self._lanes.of(_lane(chat)), chat.log.storage.lease(chat.key):
             result = await self._answered(chat, seq) or await self._attempt(chat, seq, on_step)
             tail = (await chat.now())[turn]
         if tail.is_waiting and result.outcome == "done" and not self._lanes.is_awaited(_lane(chat)):

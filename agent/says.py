@@ -7,7 +7,7 @@ import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog import Injected, Json, MessageAdded, Origin, Part, Role, Text, ToolReturned
-from chatfold.eventlog.line import draft
+from chatfold.eventlog.line import encode_event
 
 Content = str | Part
 
@@ -46,7 +46,7 @@ def _said(
 def injected(role: Role, content: Iterable[Content], fingerprint: str | None, source: str) -> Injected:
     said = parts(content)
     return Injected(
-        role, fingerprint or xxh3_128_hexdigest(draft(MessageAdded(role, said)).raw), said, source
+        role, fingerprint or xxh3_128_hexdigest(encode_event(MessageAdded(role, said)).raw), said, source
     )
 
 

@@ -69,7 +69,7 @@ class Store:
         """An exported chat, from a file or from any other store, as the chat of this key: entry for entry the same."""
         try:
             async with aclosing(_pieces(source)) as pieces:  # what is refused half-way leaves no file open
-                await self.log.storage.adopt(key, pieces)
+                await self.log.storage.import_chat(key, pieces)
         except ChatfoldError as error:
             error.chat = error.chat or key
             error.path = error.path or (None if isinstance(source, Chat) else Path(source))

@@ -18,7 +18,7 @@ import msgspec
 
 from chatfold.agent.models import Offered
 from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
-from chatfold.eventlog.line import draft
+from chatfold.eventlog.line import encode_event
 from chatfold.projections.wire import json_text
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
@@ -134,7 +134,7 @@ def _kept(value: Any, most: int) -> Outcome:
     """What a tool returned, as a log can hold it; raises if none can."""
     outcome = value if isinstance(value, Outcome) else Outcome(_parts(value), _says_failed(value))
     parts = tuple(_shortened(part, most) for part in outcome.parts)
-    draft(ToolReturned("", parts))
+    encode_event(ToolReturned("", parts))
     return Outcome(parts, outcome.failed)
 
 

@@ -77,7 +77,7 @@ def _new_context(view: View) -> float:
 def _following(view: View, events: Sequence[tuple[Event, str | None]]) -> list[Entry]:
     """As the log would give them; whether sums are right nobody asks."""
     entries = []
-    link = view.head.sum
+    link = view.head.link
     for seq, (event, run) in enumerate(events, view.seq + 1):
         entries.append(Entry(seq, 1_738_713_600_000 + seq, event, run, prev=link, sum=f"{seq:016x}"))
         link = entries[-1].link

@@ -13,7 +13,7 @@ from benchmarks.measure import Row, at_least, at_most, interleave, limited, prog
 from benchmarks.projections_store import CHAT, SHOWN, Built
 from chatfold.eventlog import Entry, scan
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.search_files import StoredSearchIndex
 from chatfold.eventlog.line import decode
 from chatfold.eventlog.search_text import text_of
@@ -72,8 +72,8 @@ def _find(
 
 def _reader(root: Path) -> Callable[[int], Entry]:
     """From the disk, as the log has it: a hit is shown as it stands there now."""
-    folder = Folder(chat_folder(root, CHAT), CHAT, Disk())
-    return lambda seq: decode(folder.whole(folder.line(seq)))
+    folder = LogReader(chat_folder(root, CHAT), CHAT, Disk())
+    return lambda seq: decode(folder.resolve_line(folder.line(seq)))
 
 
 def _queries(entries: Sequence[Entry]) -> dict[str, list[str]]:

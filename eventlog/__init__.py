@@ -12,8 +12,8 @@ What is read was written: every line carries a checksum and its predecessor's, a
 A crash leaves whole batches and perhaps a torn tail, which the next writer sets aside; anything else that does
 not verify is ``CorruptLog``, with the place, and nothing is changed. ``docs/format.md`` is the contract of the bytes.
 
-Where to look: ``events`` the vocabulary, ``line`` the grammar, ``storage`` what a storage is; ``numbering`` how an
-entry gets its seq, ``lanes``, ``writer`` and ``end`` how it gets to disk, ``folder`` how it is read, ``recovery`` torn or damaged.
+Where to look: ``events`` the vocabulary, ``line`` the grammar, ``storage`` what a storage is; ``batch`` how an
+entry gets its seq, ``files.queue``, ``files.writer`` and ``files.segment_writer`` how it gets to disk, ``files.reader`` how it is read, ``files.recovery`` torn or damaged.
 """
 
 from chatfold.eventlog import events
@@ -40,7 +40,7 @@ from chatfold.eventlog.files.scan import scan
 from chatfold.eventlog.files.storage import FileStorage
 from chatfold.eventlog.log import Log
 from chatfold.eventlog.memory import MemoryStorage
-from chatfold.eventlog.search import Hit
+from chatfold.eventlog.search import SearchHit
 from chatfold.eventlog.storage import Durability, Storage
 
 __all__ = [
@@ -54,7 +54,6 @@ __all__ = [
     "Durability",
     "DurabilityUnknown",
     "FileStorage",
-    "Hit",
     "IdConflict",
     "InvalidEvent",
     "InvalidKey",
@@ -64,6 +63,7 @@ __all__ = [
     "NoSuchChat",
     "NoSuchPoint",
     "ReadOnly",
+    "SearchHit",
     "Storage",
     "check",
     "repair",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
 from chatfold.eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
-from chatfold.eventlog.line import build, decode, draft
+from chatfold.eventlog.line import build_entry_line, decode, encode_event
 
 _KEPT_ELSEWHERE = re.compile(rb'"\x7f007f(?:ref|text|data):')  # its DEL is escaped like one of the user's
 
@@ -21,41 +21,41 @@ def tombstone(line: bytes) -> bytes:
     """The line without its payload. Its id and its links stay. Erasing twice is erasing once."""
     entry = decode(line)
     event = scrub(entry.event)
-    raw = _kept(event)
+    raw = _encode_scrubbed(event)
     if raw is None:
         event = Lost(PLACEHOLDER)
-        raw = draft(event).raw
+        raw = encode_event(event).raw
     try:
-        return build(replace(entry, event=event, was=entry.link), raw)
+        return build_entry_line(replace(entry, event=event, was=entry.link), raw)
     except UnicodeEncodeError as error:  # a link that is none
         raise CorruptLog(f"a line that verifies cannot be read: {error}", seq=entry.seq) from None
 
 
-def _kept(event: Event) -> bytes | None:
+def _encode_scrubbed(event: Event) -> bytes | None:
     """None: what is left of it cannot stand in a line alone."""
     try:
-        left = draft(event)
+        left = encode_event(event)
     except InvalidEvent:  # of a type we know, in a shape we do not
         return None
     # A name so long that it is a reference is not to be resolved any more.
     return None if left.blobs or _KEPT_ELSEWHERE.search(left.raw) else left.raw
 
 
-def lost(seq: int, prev: bytes, was: bytes | None, batch: str | None, note: str) -> bytes:
+def lost_line(seq: int, prev: bytes, was: bytes | None, batch: str | None, note: str) -> bytes:
     """In place of a line that no longer verifies."""
     event: Event = Lost(note)
     entry = Entry(seq, 0, event, batch=batch, was=was.decode() if was else None, prev=prev.decode())
-    return build(entry, draft(event).raw)
+    return build_entry_line(entry, encode_event(event).raw)
 
 
-class View(msgspec.Struct):
+class ErasureView(msgspec.Struct):
     """What erasing needs to know of one chat."""
 
     link: Callable[[int], str | None]  # of the entry at a seq; None if there is none
-    pointing: list[tuple[int, set[int]]]  # (seq, the earlier seqs it refers to), in order
+    references: list[tuple[int, set[int]]]  # (seq, the earlier seqs it refers to), in order
 
 
-def erasure(chat: str, seqs: Collection[int], views: dict[str, View]) -> dict[str, list[int]]:
+def plan_erasure(chat: str, seqs: Collection[int], views: dict[str, ErasureView]) -> dict[str, list[int]]:
     """Everything that must go with ``seqs`` of ``chat``: what holds the same text by a reference, either way,
     and the same entries (same seq, same link) of its forks and of what it was forked from."""
     erased = {(seq, views[chat].link(seq)) for seq in seqs}
@@ -65,12 +65,12 @@ def erasure(chat: str, seqs: Collection[int], views: dict[str, View]) -> dict[st
         known = len(erased)
         for key, view in views.items():
             same = {seq for seq, link in erased if link and view.link(seq) == link}
-            plan[key] = spread(same, view.pointing)
+            plan[key] = close_over_references(same, view.references)
             erased |= {(seq, view.link(seq)) for seq in plan[key]}
     return {key: sorted(wanted) for key, wanted in plan.items() if wanted}
 
 
-def spread(wanted: set[int], pointing: list[tuple[int, set[int]]]) -> set[int]:
+def close_over_references(wanted: set[int], pointing: list[tuple[int, set[int]]]) -> set[int]:
     """These, and what holds the same text by a reference, either way."""
     known = -1
     while known != len(wanted):

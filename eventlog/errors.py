@@ -130,7 +130,7 @@ class CorruptLog(ChatfoldError):
     next_step = "Nothing was changed. 'check' lists the damage, 'repair' works on it after a backup, 'salvage' copies out what verifies"
 
 
-def explained(error: Exception, chat: str, path: Path) -> Exception:
+def to_chatfold_error(error: Exception, chat: str, path: Path) -> Exception:
     """What the system says, in our words where we have some."""
     code = error.errno if isinstance(error, OSError) else None
     if code in NO_ROOM:

@@ -364,7 +364,7 @@ class Head(msgspec.Struct, frozen=True):
     """The end of a log. ``(seq, sum)`` names the whole history up to there; an empty chat is ``Head()``."""
 
     seq: int = 0
-    sum: str = "0" * 16
+    link: str = "0" * 16
 
 
 PLACEHOLDER = "[redacted]"

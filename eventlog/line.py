@@ -17,34 +17,34 @@ from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent, NewerFormat
 from chatfold.eventlog.events import Entry, Event, Head, Unknown
-from chatfold.eventlog.plain import is_plain
+from chatfold.eventlog.plain import check_common
 from chatfold.eventlog.values import (
-    ESC,
-    Elsewhere,
-    check,
+    DEL,
+    Offload,
+    collect_long_strings,
     escape,
     escape_text,
-    long_strings,
     to_builtins,
     unescape,
+    validate_event,
 )
 
 FORMAT = 1
 MAX_LINE = 1 << 20
-ENTRY, HEADER, SEAL = b'{"seq":', b'{"chatfold":', b'{"seal":'
+ENTRY_PREFIX, HEADER_PREFIX, SEAL_PREFIX = b'{"seq":', b'{"chatfold":', b'{"seal":'
 
 _SUM = 26  # ,"sum":"<16 hex>"}
 _PREV = slice(-_SUM - 17, -_SUM - 1)
 _WAS = slice(-2 * _SUM - 25, -2 * _SUM - 17)
 _MAX_EVENT = MAX_LINE - (1 << 14)  # leaves room for the rest of the line, a run and an id included
-ESCAPE = ord(ESC)
+DEL_BYTE = ord(DEL)
 """A line without this byte holds all that it says."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_any = msgspec.json.Decoder().decode
 
-UNREADABLE = (msgspec.DecodeError, ValueError, LookupError, TypeError, RecursionError, OverflowError)
+DECODE_ERRORS = (msgspec.DecodeError, ValueError, LookupError, TypeError, RecursionError, OverflowError)
 """What comes of decoding a line that somebody made up: anybody can compute sums."""
 
 _DIGITS = 18
@@ -57,17 +57,17 @@ _T = TypeVar("_T")
 # --- framing ---------------------------------------------------------------------------------------------
 
 
-def seal_up(body: bytes) -> bytes:
+def add_checksum(body: bytes) -> bytes:
     """H -> the line."""
     return b'%b,"sum":"%b"}' % (body, xxh3_64_hexdigest(body).encode())
 
 
-def verifies(line: bytes) -> bool:
+def has_valid_sum(line: bytes) -> bool:
     """Is this line, alone, what was written?"""
     return line[-_SUM:] == f',"sum":"{xxh3_64_hexdigest(line[:-_SUM])}"}}'.encode() and line[:2] == b'{"'
 
 
-def accepted(lines: list[bytes], link: bytes | None) -> int:
+def count_valid_chain(lines: list[bytes], link: bytes | None) -> int:
     """How many of the lines, from the first on, verify and follow each other. ``link``: see ``segment.Position``.
 
     Compares everything at once, and only if that fails line by line: this is most of what reading costs. Tombstones
@@ -82,16 +82,16 @@ def accepted(lines: list[bytes], link: bytes | None) -> int:
         return len(lines)
     before: bytes | None = None
     for index, line in enumerate(lines):
-        if not verifies(line):
+        if not has_valid_sum(line):
             return index
-        if link is not None and not follows(line, link, before):
+        if link is not None and not is_linked_to(line, link, before):
             return index
         link, before = line[-18:-2], line
     return len(lines)
 
 
-def are_accepted(data: bytes, starts: list[int], stop: int) -> bool:
-    """Would ``accepted`` accept all the lines that begin at these bytes, each with its newline, the last one's before ``stop``?
+def is_valid_chain(data: bytes, starts: list[int], stop: int) -> bool:
+    """Would ``count_valid_chain`` accept all the lines that begin at these bytes, each with its newline, the last one's before ``stop``?
 
     They are not cut out for it: to copy them costs more than their sums.
     """
@@ -103,23 +103,23 @@ def are_accepted(data: bytes, starts: list[int], stop: int) -> bool:
     return tails[16:] == b'","sum":"%b' % chain[:-25].encode()
 
 
-def prev_of(line: bytes) -> bytes:
+def parse_prev(line: bytes) -> bytes:
     return line[_PREV]
 
 
-def checked(line: bytes, decode: Callable[[bytes], _T]) -> _T | None:
+def decode_verified(line: bytes, decode: Callable[[bytes], _T]) -> _T | None:
     """What the one line of a witness, or the first of a cache, says. None if it does not verify or is not what it should be."""
     try:
-        return decode(line) if verifies(line) else None
-    except UNREADABLE:
+        return decode(line) if has_valid_sum(line) else None
+    except DECODE_ERRORS:
         return None
 
 
-def seq_of(line: bytes) -> int:
-    return count_of(line[len(ENTRY) : max(0, line.find(b","))])
+def parse_seq(line: bytes) -> int:
+    return parse_count(line[len(ENTRY_PREFIX) : max(0, line.find(b","))])
 
 
-def count_of(digits: bytes) -> int:
+def parse_count(digits: bytes) -> int:
     """A ``Count`` that is not read as JSON. Python itself refuses digits by the thousand, with an error that is not ours."""
     if len(digits) > _DIGITS or not digits.isdigit():
         raise CorruptLog(
@@ -128,15 +128,15 @@ def count_of(digits: bytes) -> int:
     return int(digits)
 
 
-def _unreadable(error: Exception, seq: int | None = None) -> CorruptLog:
+def _decode_error(error: Exception, seq: int | None = None) -> CorruptLog:
     what = "is not JSON" if isinstance(error, msgspec.DecodeError) else "cannot be read"
     return CorruptLog(f"a line that verifies {what}: {error}", seq=seq)
 
 
-_MARKS = re.compile(rb'(?:,"batch":"(\d+)/(\d+)")?(?:,"synced":(\d+))?(?:,"was":"([0-9a-f]{16})")?')
+_FIELDS = re.compile(rb'(?:,"batch":"(\d+)/(\d+)")?(?:,"synced":(\d+))?(?:,"was":"([0-9a-f]{16})")?')
 
 
-class Marks(msgspec.Struct, frozen=True):
+class LineFields(msgspec.Struct, frozen=True):
     """What stands between the event and ``prev``."""
 
     index: int  # of the batch, from 1
@@ -145,14 +145,16 @@ class Marks(msgspec.Struct, frozen=True):
     was: bytes | None
 
 
-def marks(line: bytes) -> Marks:
+def parse_fields(line: bytes) -> LineFields:
     # The event ends in a brace and the marks have none, so nothing inside an event can be taken for them.
     end = len(line) - 2 * _SUM  # ,"prev":"<16 hex>" is as wide as the sum, less its brace, plus its comma
-    found = _MARKS.fullmatch(line, line.rfind(b"}", 0, end) + 1, end)
+    found = _FIELDS.fullmatch(line, line.rfind(b"}", 0, end) + 1, end)
     if found is None:
         raise CorruptLog("a line without prev and sum")
     index, size, synced, was = found.groups()
-    return Marks(count_of(index or b"1"), count_of(size or b"1"), count_of(synced) if synced else None, was)
+    return LineFields(
+        parse_count(index or b"1"), parse_count(size or b"1"), parse_count(synced) if synced else None, was
+    )
 
 
 def is_tombstone(line: bytes) -> bool:
@@ -160,20 +162,20 @@ def is_tombstone(line: bytes) -> bool:
     return line[_WAS] == b',"was":"'
 
 
-def link_of(line: bytes) -> bytes:
+def link_after(line: bytes) -> bytes:
     """What the next line's prev says: this line's sum or, on a tombstone, the sum that stood here first."""
-    return marks(line).was or line[-18:-2]
+    return parse_fields(line).was or line[-18:-2]
 
 
-def follows(line: bytes, link: bytes, before: bytes | None) -> bool:
+def is_linked_to(line: bytes, link: bytes, before: bytes | None) -> bool:
     """Does ``line`` come right after the line ``before``, whose sum is ``link``?"""
-    return line[_PREV] == link or (before is not None and line[_PREV] == marks(before).was)
+    return line[_PREV] == link or (before is not None and line[_PREV] == parse_fields(before).was)
 
 
 # --- entries ---------------------------------------------------------------------------------------------
 
 
-class Draft(msgspec.Struct, frozen=True, gc=False):
+class EncodedEvent(msgspec.Struct, frozen=True, gc=False):
     """An event ready to be numbered: its JSON, and what of it may be written elsewhere."""
 
     event: Event
@@ -182,38 +184,38 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     blobs: tuple[tuple[str, bytes], ...] = ()  # (sha256, content) that must be kept before the line
 
 
-def draft(event: Event) -> Draft:
+def encode_event(event: Event) -> EncodedEvent:
     """Checks and encodes. Raises InvalidEvent for what could not be read back exactly."""
     if type(event) is Unknown:
-        return _draft_unknown(event)
+        return _encode_unknown(event)
     texts: list[str] = []
     odd = False
-    if not is_plain(event, texts):
+    if not check_common(event, texts):
         texts.clear()
-        odd = check(event, texts)
+        odd = validate_event(event, texts)
     try:
         raw = _encode(event) if not odd else b""
     except UnicodeEncodeError:  # a lone surrogate somewhere
         raw = b""
     except ValueError as error:  # an integer of more digits than Python converts
         raise InvalidEvent(f"{type(event).__name__}: {error}") from None
-    if raw and ESCAPE not in raw and len(raw) <= _MAX_EVENT:
-        return Draft(event, raw, tuple(texts))
-    return _draft_escaped(event)
+    if raw and DEL_BYTE not in raw and len(raw) <= _MAX_EVENT:
+        return EncodedEvent(event, raw, tuple(texts))
+    return _encode_escaped(event)
 
 
-def _draft_escaped(event: Event) -> Draft:
+def _encode_escaped(event: Event) -> EncodedEvent:
     plain = to_builtins(event)
     for limit in (MAX_LINE, 1 << 16, 1 << 10):  # as few strings as possible leave the line, the largest first
         blobs: dict[str, bytes] = {}
-        value = escape(plain, _offload(limit, blobs))
+        value = escape(plain, _move_to_blobs(limit, blobs))
         raw = _encode(value)
         if len(raw) <= _MAX_EVENT:
-            return Draft(event, raw, tuple(long_strings(value)), tuple(blobs.items()))
+            return EncodedEvent(event, raw, tuple(collect_long_strings(value)), tuple(blobs.items()))
     raise InvalidEvent(f"{type(event).__name__}: larger than {MAX_LINE} bytes even without its long texts")
 
 
-def _offload(limit: int, blobs: dict[str, bytes]) -> Elsewhere:
+def _move_to_blobs(limit: int, blobs: dict[str, bytes]) -> Offload:
     def offload(kind: str, content: str | bytes) -> str | None:
         if len(content) * 4 < limit:
             return None
@@ -222,17 +224,17 @@ def _offload(limit: int, blobs: dict[str, bytes]) -> Elsewhere:
             return None
         digest = sha256(data).hexdigest()
         blobs[digest] = data
-        return f"{ESC}{kind}:{digest}"
+        return f"{DEL}{kind}:{digest}"
 
     return offload
 
 
-def _draft_unknown(event: Unknown) -> Draft:
+def _encode_unknown(event: Unknown) -> EncodedEvent:
     """An event of a newer version, passed on byte for byte: it must be one whole object of its type."""
     raw = event.raw
     try:
         value = _decode_any(raw) if type(raw) is bytes else None
-        long_strings(value)  # for the depth
+        collect_long_strings(value)  # for the depth
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidEvent) as error:
         raise InvalidEvent(f"Unknown {event.name!r}: {error}") from None
     if not isinstance(value, dict) or value.get("type") != event.name:
@@ -241,12 +243,12 @@ def _draft_unknown(event: Unknown) -> Draft:
         raise InvalidEvent(f"Unknown {event.name!r}: raw must be on one line, with nothing around it")
     if len(raw) > _MAX_EVENT or _ELSEWHERE.search(raw):
         raise InvalidEvent(f"Unknown {event.name!r}: too large for a line, or refers to another one")
-    if type(decode(build(Entry(1, 0, event), raw)).event) is not Unknown:
+    if type(decode(build_entry_line(Entry(1, 0, event), raw)).event) is not Unknown:
         raise InvalidEvent(f"Unknown {event.name!r}: this version knows it; append the event itself")
-    return Draft(event, raw)
+    return EncodedEvent(event, raw)
 
 
-def named(ts: int, run: str | None, id: str | None) -> bytes:
+def format_prefix(ts: int, run: str | None, id: str | None) -> bytes:
     """What stands between the seq and the event."""
     names = b"" if run is None else b',"run":' + _encode(escape_text(run))
     if id is not None:
@@ -254,24 +256,26 @@ def named(ts: int, run: str | None, id: str | None) -> bytes:
     return b',"ts":%d%b,"event":' % (ts, names)
 
 
-def marked(batch: str | None, synced: int | None, was: str | None = None) -> bytes:
-    """What stands between the event and ``prev``: the reverse of ``marks``."""
+def format_fields(batch: str | None, synced: int | None, was: str | None = None) -> bytes:
+    """What stands between the event and ``prev``: the reverse of ``parse_fields``."""
     found = b"" if batch is None else b',"batch":"%b"' % batch.encode()
     if synced is not None:
         found += b',"synced":%d' % synced
     return found if was is None else found + b',"was":"%b"' % was.encode()
 
 
-def frame(seq: int, names: bytes, raw: bytes, marks: bytes, prev: bytes) -> bytes:
+def build_line(seq: int, names: bytes, raw: bytes, marks: bytes, prev: bytes) -> bytes:
     """The line, from its parts in the order they stand in it."""
     body = b"".join((b'{"seq":', b"%d" % seq, names, raw, marks, b',"prev":"', prev, b'"'))
     return b"".join((body, b',"sum":"', xxh3_64_hexdigest(body).encode(), b'"}'))
 
 
-def build(entry: Entry, raw: bytes) -> bytes:
+def build_entry_line(entry: Entry, raw: bytes) -> bytes:
     """The line of ``entry``, whose event is ``raw``; ``entry.sum`` is not looked at."""
-    marks = marked(entry.batch, entry.synced, entry.was)
-    return frame(entry.seq, named(entry.ts, entry.run, entry.id), raw, marks, entry.prev.encode())
+    marks = format_fields(entry.batch, entry.synced, entry.was)
+    return build_line(
+        entry.seq, format_prefix(entry.ts, entry.run, entry.id), raw, marks, entry.prev.encode()
+    )
 
 
 class _Envelope(msgspec.Struct):
@@ -298,33 +302,33 @@ _decode_tag = msgspec.json.Decoder(_Tag).decode
 def decode(line: bytes) -> Entry:
     """The entry of a verified, resolved line. An event we cannot read becomes ``Unknown``; what is no entry, CorruptLog."""
     try:
-        if ESCAPE not in line:
+        if DEL_BYTE not in line:
             return _decode_entry(line)
         entry = msgspec.convert(unescape(_decode_any(line)), Entry)
     except msgspec.ValidationError:
         return _decode_unknown(line)
-    except UNREADABLE as error:
-        raise _unreadable(error, _said_seq(line)) from None
+    except DECODE_ERRORS as error:
+        raise _decode_error(error, _try_parse_seq(line)) from None
     return entry if type(entry.event) is not Unknown else _decode_unknown(line)
 
 
 def decode_all(lines: list[bytes], whole: Callable[[bytes], bytes]) -> Iterator[Entry]:
     """The entries of verified lines; ``whole`` puts back what a line keeps elsewhere. Written for speed."""
     for line in lines:
-        if ESCAPE in line:
+        if DEL_BYTE in line:
             yield decode(whole(line))
             continue
         try:
             yield _decode_entry(line)
         except msgspec.ValidationError:
             yield _decode_unknown(line)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             yield decode(line)  # says what is wrong with it
 
 
-def _said_seq(line: bytes) -> int | None:
+def _try_parse_seq(line: bytes) -> int | None:
     with suppress(CorruptLog):
-        return seq_of(line)
+        return parse_seq(line)
     return None
 
 
@@ -339,27 +343,27 @@ def _decode_unknown(line: bytes) -> Entry:
         if not all(isinstance(name, str | None) for name in (fields["run"], fields["id"])):
             raise TypeError("a run or an id that is no string")
     except msgspec.DecodeError as error:
-        raise CorruptLog(f"a line that verifies is not an entry: {error}", seq=_said_seq(line)) from None
-    except UNREADABLE as error:
-        raise _unreadable(error, _said_seq(line)) from None
+        raise CorruptLog(f"a line that verifies is not an entry: {error}", seq=_try_parse_seq(line)) from None
+    except DECODE_ERRORS as error:
+        raise _decode_error(error, _try_parse_seq(line)) from None
     return Entry(event=event, **fields)
 
 
-def decode_loosely(line: bytes) -> dict[str, Any]:
+def decode_raw_fields(line: bytes) -> dict[str, Any]:
     """The fields of a line as JSON has them, odd values still escaped."""
     try:
         fields: dict[str, Any] = _decode_any(line)
-    except UNREADABLE as error:
-        raise _unreadable(error, _said_seq(line)) from None
+    except DECODE_ERRORS as error:
+        raise _decode_error(error, _try_parse_seq(line)) from None
     return fields
 
 
-def event_bytes(line: bytes) -> bytes:
+def extract_event(line: bytes) -> bytes:
     """The event of a resolved line, byte for byte."""
     try:
         return bytes(_decode_envelope(line).event)
-    except UNREADABLE as error:
-        raise _unreadable(error, _said_seq(line)) from None
+    except DECODE_ERRORS as error:
+        raise _decode_error(error, _try_parse_seq(line)) from None
 
 
 # --- what a line keeps elsewhere -------------------------------------------------------------------------
@@ -368,26 +372,26 @@ _FEW = 24
 _ELSEWHERE = re.compile(rb'"\x7f(?:(ref):(\d+):(\d+):(\d+)|(text|data):([0-9a-f]{64}))"')
 
 
-def reference(seq: int, line: bytes, text: str) -> tuple[bytes, bytes] | None:
+def find_reference(seq: int, line: bytes, text: str) -> tuple[bytes, bytes] | None:
     """(the JSON string ``text``, what may stand for it), if ``line``, of seq ``seq``, holds it byte for byte.
 
     The comparison is the point: fingerprints only propose a line. xxh3 collides at will, and a hit taken on
     trust would let a tool's output forge another's.
     """
     literal = _encode(text)
-    at = _found(line, literal)
+    at = _find_literal(line, literal)
     if at < 0 or is_tombstone(line):  # a tombstone keeps names; but nobody may refer to what was erased
         return None
-    return literal, b'"%b"' % f"{ESC}ref:{seq}:{at}:{len(literal)}".encode()
+    return literal, b'"%b"' % f"{DEL}ref:{seq}:{at}:{len(literal)}".encode()
 
 
-def refer(raw: bytes, literal: bytes, standing: bytes) -> bytes:
+def replace_with_reference(raw: bytes, literal: bytes, standing: bytes) -> bytes:
     """The event's JSON with a string, where it is found first, replaced by what stands for it.
 
-    ``resolve`` is its exact inverse whatever the bytes are. But a text made to look like the JSON between two
+    ``resolve_line`` is its exact inverse whatever the bytes are. But a text made to look like the JSON between two
     others could be found where no string starts, and a line must be JSON as it stands: then nothing is replaced.
     """
-    at = _found(raw, literal)
+    at = _find_literal(raw, literal)
     if at < 0:
         return raw
     shorter = b"".join((raw[:at], standing, raw[at + len(literal) :]))
@@ -398,13 +402,13 @@ def refer(raw: bytes, literal: bytes, standing: bytes) -> bytes:
     return shorter
 
 
-def _found(among: bytes, literal: bytes) -> int:
+def _find_literal(among: bytes, literal: bytes) -> int:
     """Where it is found first. To look for many bytes takes longer than to compare them: the first few are looked for."""
     at = among.find(literal[:_FEW])
     return at if at < 0 or among.startswith(literal, at) else among.find(literal, at)
 
 
-def resolve(
+def resolve_line(
     line: bytes, line_of: Callable[[int], bytes], blob_of: Callable[[str], bytes] | None = None
 ) -> bytes:
     """The line with everything it keeps elsewhere put back (blobs only if ``blob_of`` is given).
@@ -415,7 +419,7 @@ def resolve(
     def put_back(match: re.Match[bytes]) -> bytes:
         is_ref, seq, at, size, kind, digest = match.groups()
         if is_ref:
-            return _quoted(line_of(count_of(seq)), count_of(at), count_of(size))
+            return _read_literal(line_of(parse_count(seq)), parse_count(at), parse_count(size))
         if blob_of is None:
             return match[0]
         content = blob_of(digest.decode())
@@ -423,41 +427,41 @@ def resolve(
 
     # A DEL of the user's is escaped and a quote of the user's has a backslash: no text can look like these.
     try:
-        return _ELSEWHERE.sub(put_back, line) if ESCAPE in line else line
+        return _ELSEWHERE.sub(put_back, line) if DEL_BYTE in line else line
     except UnicodeDecodeError as error:
-        raise CorruptLog(f"a blob cannot be read as text: {error}", seq=_said_seq(line)) from None
+        raise CorruptLog(f"a blob cannot be read as text: {error}", seq=_try_parse_seq(line)) from None
     except CorruptLog as error:
-        error.seq = error.seq or _said_seq(line)
+        error.seq = error.seq or _try_parse_seq(line)
         raise
 
 
-def _quoted(line: bytes, at: int, size: int) -> bytes:
+def _read_literal(line: bytes, at: int, size: int) -> bytes:
     """The JSON string at these bytes. A tombstone has other bytes than the line that was referred to."""
     literal = line[at : at + size]
     if len(literal) != size or literal[:1] != b'"' or literal[-1:] != b'"' or is_tombstone(line):
-        raise CorruptLog("the text that an entry refers to is not there any more", seq=seq_of(line))
+        raise CorruptLog("the text that an entry refers to is not there any more", seq=parse_seq(line))
     return literal
 
 
-def references(line: bytes) -> tuple[set[int], set[str]]:
+def parse_references(line: bytes) -> tuple[set[int], set[str]]:
     """(seqs, blobs) this line needs to be whole."""
-    found = _ELSEWHERE.findall(line) if ESCAPE in line else []
+    found = _ELSEWHERE.findall(line) if DEL_BYTE in line else []
     try:
-        numbers = [[*map(count_of, f[1:4])] for f in found if f[0]]
+        numbers = [[*map(parse_count, f[1:4])] for f in found if f[0]]
         return {seq for seq, _, _ in numbers}, {f[5].decode() for f in found if f[4]}
     except CorruptLog as error:
-        error.seq = _said_seq(line)
+        error.seq = _try_parse_seq(line)
         raise
 
 
 # --- header ----------------------------------------------------------------------------------------------
 
 
-def header(head: Head) -> bytes:
+def header_line(head: Head) -> bytes:
     """The first line of a segment that goes on after ``head``. ``reader``: the oldest format that can read it."""
-    return seal_up(
+    return add_checksum(
         b'{"chatfold":%d,"reader":%d,"first":%d,"prev":"%b"'
-        % (FORMAT, FORMAT, head.seq + 1, head.sum.encode())
+        % (FORMAT, FORMAT, head.seq + 1, head.link.encode())
     )
 
 
@@ -467,9 +471,9 @@ class _Header(msgspec.Struct):
 
 
 @lru_cache(maxsize=256)
-def read_header(line: bytes) -> Head:
+def parse_header(line: bytes) -> Head:
     """The head a segment goes on after. NewerFormat if it is not for us; CorruptLog if it is no header."""
-    if not verifies(line) or not line.startswith(HEADER):
+    if not has_valid_sum(line) or not line.startswith(HEADER_PREFIX):
         raise CorruptLog("the first line is not a segment header", offset=0)
     try:
         fields: dict[str, Any] = _decode_any(line)
@@ -477,7 +481,7 @@ def read_header(line: bytes) -> Head:
             raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
         found = msgspec.convert(fields, _Header)
         return Head(found.first - 1, found.prev)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise CorruptLog(f"a header that verifies cannot be read: {error}", offset=0) from None
 
 
@@ -491,18 +495,18 @@ class Seal(msgspec.Struct, frozen=True):
     xxh3: str | None = None
 
 
-def seal(count: int, size: int, digest: str, prev: bytes, xxh3: str | None = None) -> bytes:
+def seal_line(count: int, size: int, digest: str, prev: bytes, xxh3: str | None = None) -> bytes:
     """The last line of a full segment: its entries, its bytes before this line, and their sums."""
     fast = b',"xxh3":"%b"' % xxh3.encode() if xxh3 else b""
-    return seal_up(
+    return add_checksum(
         b'{"seal":{"count":%d,"bytes":%d,"sha256":"%b"%b},"prev":"%b"'
         % (count, size, digest.encode(), fast, prev)
     )
 
 
-def read_seal(line: bytes) -> Seal:
+def parse_seal(line: bytes) -> Seal:
     """Of a line that verifies and says that it is a seal."""
     try:
-        return msgspec.convert(decode_loosely(line)["seal"], Seal)
-    except UNREADABLE as error:
+        return msgspec.convert(decode_raw_fields(line)["seal"], Seal)
+    except DECODE_ERRORS as error:
         raise CorruptLog(f"a seal that verifies cannot be read: {error}") from None

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from typing import Self
 
-from chatfold.eventlog.batch import Append
+from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.codec import decode_lines
 from chatfold.eventlog.errors import ChatDeleted, CorruptLog, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
-from chatfold.eventlog.line import Draft, decode, draft
-from chatfold.eventlog.search import Hit
+from chatfold.eventlog.line import EncodedEvent, decode, encode_event
+from chatfold.eventlog.search import SearchHit
 from chatfold.eventlog.storage import Durability, Storage
 
 
@@ -43,10 +43,12 @@ class Log:
         it with its id.
         """
         try:
-            drafts = tuple(map(draft, events))
+            drafts = tuple(map(encode_event, events))
         except InvalidEvent:
             drafts = tuple(_draft(event, at, chat) for at, event in enumerate(events, 1))  # says which
-        return await self.storage.append(Append(chat, drafts, after, id, run, known or Head()), durability)
+        return await self.storage.append(
+            AppendRequest(chat, drafts, after, id, run, known or Head()), durability
+        )
 
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:
         """What ``read`` reads, many entries at a time."""
@@ -93,11 +95,11 @@ class Log:
                     raise ChatDeleted("another chat of the same key took its place", chat=chat, seq=entry.seq)
                 after, link = entry.seq, entry.link
                 yield entry
-            await self.storage.grown(chat, after)
+            await self.storage.wait_for_news(chat, after)
 
     async def search(
         self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[Hit]:
+    ) -> list[SearchHit]:
         """The entries that hold all words of the query, best first; none of the spans ``without``.
 
         Whatever was ever said is found, unless it was erased; see ``search`` for what a word is.
@@ -118,7 +120,7 @@ class Log:
     async def fork(self, chat: str, new: str, at: int | None = None) -> Entry:
         """``new`` is ``chat`` up to seq ``at`` (default: its end), then goes its own way."""
         point = (await self.head(chat)).seq if at is None else at
-        return await self.storage.fork(chat, new, point, draft(Forked(chat, point)))
+        return await self.storage.fork(chat, new, point, encode_event(Forked(chat, point)))
 
     async def redact(self, chat: str, *seqs: int, reason: str = "") -> dict[str, list[int]]:
         """Erases payloads for good, here and wherever the same entries or texts are kept; says where that was."""
@@ -137,8 +139,8 @@ class Log:
         await self.storage.flush()
 
 
-def _draft(event: Event, at: int, chat: str) -> Draft:
+def _draft(event: Event, at: int, chat: str) -> EncodedEvent:
     try:
-        return draft(event)
+        return encode_event(event)
     except InvalidEvent as error:
         raise InvalidEvent(f"event {at}: {error.args[0]}", chat=chat) from None

@@ -5,18 +5,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable,
 from contextlib import asynccontextmanager
 from typing import Self
 
-from chatfold.eventlog.batch import Append, fingerprints_of, number
+from chatfold.eventlog.batch import AppendRequest, build_batch, fingerprints_of
 from chatfold.eventlog.clock import Clock, now
 from chatfold.eventlog.codec import decode_lines
-from chatfold.eventlog.erasure import View, erasure, tombstone
+from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
 from chatfold.eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
-from chatfold.eventlog.line import Draft, decode, link_of, references, resolve
-from chatfold.eventlog.search import Hit, SearchIndex, search
-from chatfold.eventlog.search_text import checked, holds
+from chatfold.eventlog.line import EncodedEvent, decode, link_after, parse_references, resolve_line
+from chatfold.eventlog.search import SearchHit, SearchIndex, search
+from chatfold.eventlog.search_text import holds, require_text
 from chatfold.eventlog.storage import Durability
-from chatfold.eventlog.transfer import Blob, Packing, Unpacking
+from chatfold.eventlog.transfer import Blob, ExportReader, ExportWriter
 
 _PAGE = 64
 _BORDER = 4096
@@ -24,7 +24,7 @@ _NEAR = 256
 
 
 class _Chat:
-    """A chat's lines, and what ``number`` asks of them."""
+    """A chat's lines, and what ``build_batch`` asks of them."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -39,7 +39,7 @@ class _Chat:
 
     @property
     def head(self) -> Head:
-        return Head(len(self.lines), link_of(self.lines[-1]).decode()) if self.lines else Head()
+        return Head(len(self.lines), link_after(self.lines[-1]).decode()) if self.lines else Head()
 
     def find(self, fingerprint: int) -> Sequence[int]:
         return tuple(self.seqs.get(fingerprint, ()))
@@ -48,7 +48,7 @@ class _Chat:
         return self.lines[seq - 1] if seq <= len(self.lines) else self.pending[seq]
 
     def link(self, seq: int) -> str:
-        return link_of(self.line(seq)).decode()
+        return link_after(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self.blobs[digest]
@@ -59,14 +59,15 @@ class _Chat:
             self.seqs.setdefault(fingerprint, []).append(seq)
 
     def whole(self, line: bytes) -> bytes:
-        return resolve(line, self.line, self.blob)
+        return resolve_line(line, self.line, self.blob)
 
-    def view(self) -> View:
+    def view(self) -> ErasureView:
         def link(seq: int) -> str | None:
-            return link_of(self.lines[seq - 1]).decode() if seq <= len(self.lines) else None
+            return link_after(self.lines[seq - 1]).decode() if seq <= len(self.lines) else None
 
-        return View(
-            link, [(seq, refs) for seq, line in enumerate(self.lines, 1) if (refs := references(line)[0])]
+        return ErasureView(
+            link,
+            [(seq, refs) for seq, line in enumerate(self.lines, 1) if (refs := parse_references(line)[0])],
         )
 
     def erase(self, seqs: list[int]) -> None:
@@ -81,7 +82,7 @@ class _Chat:
                 self.seqs.setdefault(fingerprint, []).append(seq)
         self.kept = {}
         self.index.clear()
-        needed = set[str]().union(*(references(line)[1] for line in self.lines))
+        needed = set[str]().union(*(parse_references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
 
     def take(self, lines: list[bytes]) -> None:
@@ -109,12 +110,12 @@ class MemoryStorage:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:  # noqa: ARG002
+    async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:  # noqa: ARG002
         folder_name(request.chat)  # the same keys are refused everywhere
         self._check_open(request.chat)
         chat = self._chats.get(request.chat) or _Chat()
-        numbered = number(request, chat.head, len(chat.lines), self._clock(), chat)
-        for draft in request.drafts if numbered.lines else ():
+        numbered = build_batch(request, chat.head, len(chat.lines), self._clock(), chat)
+        for draft in request.events if numbered.lines else ():
             chat.blobs.update(draft.blobs)
         chat.take(numbered.lines)
         self._chats[request.chat] = chat
@@ -141,7 +142,7 @@ class MemoryStorage:
         found = self._chats.get(chat)
         return found.head if found else Head()
 
-    async def grown(self, chat: str, after: int) -> None:
+    async def wait_for_news(self, chat: str, after: int) -> None:
         found = self._chats.get(chat)
         if found is None:
             await asyncio.sleep(0.01)
@@ -152,9 +153,9 @@ class MemoryStorage:
         for key in list(self._chats):
             yield key
 
-    async def stamps(self) -> list[tuple[str, str]]:
+    async def change_tokens(self) -> list[tuple[str, str]]:
         return [
-            (key, f"{chat.head.seq}-{chat.head.sum}-{chat.erasures}") for key, chat in self._chats.items()
+            (key, f"{chat.head.seq}-{chat.head.link}-{chat.erasures}") for key, chat in self._chats.items()
         ]
 
     async def keep_listing(self, data: bytes) -> None:
@@ -163,7 +164,7 @@ class MemoryStorage:
     async def kept_listing(self) -> bytes:
         return self._listing
 
-    async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
+    async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
         self._check_open(chat)
         folder_name(new)
         parent = self._known(chat)
@@ -178,7 +179,7 @@ class MemoryStorage:
         child.lines = parent.lines[:at]
         for seq, line in enumerate(child.lines, 1):
             child.add(seq, line, fingerprints_of(parent.whole(line)))
-        numbered = number(Append(new, (first,)), child.head, at, self._clock(), child)
+        numbered = build_batch(AppendRequest(new, (first,)), child.head, at, self._clock(), child)
         child.take(numbered.lines)
         self._chats[new] = child
         return numbered.entries[0]
@@ -186,17 +187,17 @@ class MemoryStorage:
     async def export(self, chat: str) -> AsyncIterator[bytes]:
         found = self._known(chat)
         lines, blobs = list(found.lines), dict(found.blobs)  # as they are now
-        packing = Packing(blobs.__getitem__)
+        packing = ExportWriter(blobs.__getitem__)
         yield packing.begin()
         for index in range(0, len(lines), _PAGE):
             yield packing.page(lines[index : index + _PAGE])
         yield packing.end()
 
-    async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
+    async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         self._check_open(chat)
         folder_name(chat)
         arrived = _Chat()
-        unpacking = Unpacking()
+        unpacking = ExportReader()
         async for data in chunks:
             for item in unpacking.feed(data):
                 if isinstance(item, Blob):
@@ -219,7 +220,7 @@ class MemoryStorage:
         for seq in seqs:
             if not 0 < seq <= len(target.lines):
                 raise _no_such_point(chat, seq, target)
-        erased = erasure(chat, seqs, {key: other.view() for key, other in self._chats.items()})
+        erased = plan_erasure(chat, seqs, {key: other.view() for key, other in self._chats.items()})
         for key, same in erased.items():
             self._chats[key].erase(same)
         return erased
@@ -237,11 +238,11 @@ class MemoryStorage:
 
     async def search(
         self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[Hit]:
+    ) -> list[SearchHit]:
         found = self._chats.get(chat) or _Chat()
 
         def link(seq: int) -> str | None:
-            return link_of(found.lines[seq - 1]).decode() if seq <= len(found.lines) else None
+            return link_after(found.lines[seq - 1]).decode() if seq <= len(found.lines) else None
 
         def pages(first: int) -> Iterable[list[Entry]]:
             return [[decode(found.whole(line)) for line in found.lines[first - 1 :]]]
@@ -252,35 +253,35 @@ class MemoryStorage:
         return search(found.index, link, pages, read, query, limit, without)
 
     async def grep(self, chat: str, text: str) -> list[int]:
-        found, wanted = self._chats.get(chat) or _Chat(), checked(text)
+        found, wanted = self._chats.get(chat) or _Chat(), require_text(text)
         lines = enumerate(found.lines, 1)
         return [seq for seq, line in lines if holds(decode(found.whole(line)).event, wanted)]
 
-    async def erasures(self, chat: str) -> str:
+    async def erasure_epoch(self, chat: str) -> str:
         found = self._chats.get(chat)
         return str(found.erasures) if found and found.erasures else ""
 
-    async def keep(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+    async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         found = self._chats.get(chat)
-        if found is not None and await self.erasures(chat) == erasures:
+        if found is not None and await self.erasure_epoch(chat) == erasures:
             apart = all(abs(seq - head.seq) >= _NEAR for seq in (0, *found.kept) if isinstance(seq, int))
             if apart or head.seq % _BORDER == 0:
                 found.kept[head.seq] = (head, data)
             if len(found.lines) - head.seq < _NEAR:
                 found.kept["newest"] = (head, data)
 
-    async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
+    async def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         found = self._chats.get(chat) or _Chat()
         once = {kept[0].seq: kept for kept in found.kept.values()}
         for _, (head, data) in sorted(once.items(), reverse=True):
             if last is None or head.seq <= last:
                 yield head, data
 
-    async def borders(self, chat: str) -> Sequence[int]:
+    async def segment_boundaries(self, chat: str) -> Sequence[int]:
         return range(_BORDER, (await self.head(chat)).seq + 1, _BORDER)
 
     @asynccontextmanager
-    async def alone(self, chat: str) -> AsyncIterator[None]:
+    async def lease(self, chat: str) -> AsyncIterator[None]:
         async with self._known(chat).alone:
             yield
 

@@ -9,13 +9,13 @@ import typing
 from typing import Any
 
 from chatfold.eventlog.events import MessageAdded, Origin, Role, Text, ToolCalled, ToolReturned
-from chatfold.eventlog.values import SHORT, Wrong, check_json, check_string
+from chatfold.eventlog.values import SHORT, InvalidValue, check_json, check_string
 
 _ROLES = frozenset(typing.get_args(Role))
 _ORIGINS = frozenset(typing.get_args(Origin))
 
 
-def is_plain(event: Any, long: list[str]) -> bool:
+def check_common(event: Any, long: list[str]) -> bool:
     """Would ``check`` say that nothing need be escaped? Collects long strings as it does. False means: ask it."""
     kind = type(event)
     if kind is MessageAdded:
@@ -43,5 +43,5 @@ def _is_plain_call(event: ToolCalled, long: list[str]) -> bool:
         return False
     try:
         return type(event.meta) is dict and not event.meta and not check_json(event.args, long)
-    except Wrong:
+    except InvalidValue:
         return False

@@ -25,7 +25,7 @@ from chatfold.eventlog.search_text import Query, excerpt, normal, parse, text_of
 _ENOUGH = (2000, 500)  # matches that compete for the first places: with whole words, with parts of words
 
 
-class Hit(msgspec.Struct, frozen=True):
+class SearchHit(msgspec.Struct, frozen=True):
     """``preview``: one line around the match, of at most 160 characters. ``score``: above 1, all are whole words."""
 
     seq: int
@@ -60,13 +60,13 @@ class SearchIndex:
 
     def find(
         self, query: str, read: Callable[[int], Entry | None], *, limit: int = 20, without: Spans = ()
-    ) -> list[Hit]:
+    ) -> list[SearchHit]:
         """The best first, at most ``limit``; none within a span (first, last) of ``without``.
 
         ``read`` gives the entry as the log has it now. Raises ValueError if there is nothing in the query to look for.
         """
         wanted = parse(query)
-        found: list[Hit] = []
+        found: list[SearchHit] = []
         tried: set[int] = set()
         for wave in self._waves(wanted, without, limit):
             heapify(wave)
@@ -82,7 +82,7 @@ class SearchIndex:
     def clear(self) -> None:
         """Starts over."""
         self._blocks: list[Block] = []
-        self._tail = Block(1, Head().sum)
+        self._tail = Block(1, Head().link)
 
     def _waves(self, query: Query, without: Spans, limit: int) -> Iterator[list[tuple[float, int]]]:
         """Matches as long as anybody asks: first the whole words, then all; each time the newest blocks first."""
@@ -112,7 +112,7 @@ def search(
     query: str,
     limit: int,
     without: Sequence[tuple[int, int]],
-) -> list[Hit]:
+) -> list[SearchHit]:
     """The index, brought up to the end of the log, proposes; the log has the last word.
 
     ``link``, ``pages`` from a seq on and ``read`` are the log's. One thread at a time for an index.
@@ -126,16 +126,16 @@ def _caught_up(
     index: SearchIndex, link: Callable[[int], str | None], pages: Callable[[int], Iterable[list[Entry]]]
 ) -> bool:
     head = index.head
-    if head != Head() and link(head.seq) != head.sum:
+    if head != Head() and link(head.seq) != head.link:
         index.clear()  # of another history
         head = Head()
     return all(index.add(page) for page in pages(head.seq + 1))
 
 
-def _hits(entry: Entry | None, score: float, query: Query) -> list[Hit]:
+def _hits(entry: Entry | None, score: float, query: Query) -> list[SearchHit]:
     """One, if the entry is what the index thinks it is."""
     text = text_of(entry) if entry is not None else ""
     folded = normal(text)
     if entry is None or not query.matches(folded):
         return []
-    return [Hit(entry.seq, score, excerpt(text, folded, query))]
+    return [SearchHit(entry.seq, score, excerpt(text, folded, query))]

@@ -19,7 +19,7 @@ import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.line import UNREADABLE, checked, seal_up
+from chatfold.eventlog.line import DECODE_ERRORS, add_checksum, decode_verified
 from chatfold.eventlog.search_text import Query, is_talk, terms, text_of
 
 _VERSION = 1
@@ -269,7 +269,7 @@ class Block:
         sizes = [len(piece) for piece in pieces]
         digest = xxh3_128_hexdigest(body)
         title = _Title(_VERSION, sys.byteorder, epoch, self.first, self.before, self.link, sizes, digest)
-        return seal_up(msgspec.json.encode(title)[:-1]) + b"\n" + body
+        return add_checksum(msgspec.json.encode(title)[:-1]) + b"\n" + body
 
 
 def _counts(found: list[Places]) -> list[dict[int, int]]:
@@ -300,7 +300,7 @@ def _are_starts(starts: Numbers, size: int) -> bool:
 def decode_block(data: bytes, epoch: str, first: int, before: str) -> Block | None:
     """None: not a whole block, or not the one that was asked for."""
     line, _, body = data.partition(b"\n")
-    title = checked(line, _decode_title)
+    title = decode_verified(line, _decode_title)
     if title is None or (title.search, title.order, title.epoch) != (_VERSION, sys.byteorder, epoch):
         return None
     if (title.first, title.before, title.xxh3) != (first, before, xxh3_128_hexdigest(body)):
@@ -314,7 +314,7 @@ def decode_block(data: bytes, epoch: str, first: int, before: str) -> Block | No
         runs = FrozenRuns(pieces[4].decode("utf-16-le"), array("I", pieces[5]))
         block.lengths = array("I", pieces[6])
         block.talk = bytearray(pieces[7])
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None
     # What one of them says of another: whoever searches goes by it.
     count = len(block.talk)

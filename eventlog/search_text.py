@@ -289,7 +289,7 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(item)
 
 
-def checked(text: str) -> str:
+def require_text(text: str) -> str:
     if not text:
         raise ValueError("nothing to look for: every text holds the empty one")
     return text

@@ -24,30 +24,30 @@ from chatfold.eventlog.batch import MAX_NAME
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
 from chatfold.eventlog.events import Entry, Head, Lost, Unknown
 from chatfold.eventlog.line import (
-    ENTRY,
-    ESCAPE,
+    DEL_BYTE,
+    ENTRY_PREFIX,
     MAX_LINE,
-    SEAL,
-    build,
+    SEAL_PREFIX,
+    add_checksum,
+    build_entry_line,
     decode,
-    decode_loosely,
-    draft,
-    follows,
-    header,
-    link_of,
-    marked,
-    marks,
-    prev_of,
-    read_header,
-    read_seal,
-    references,
-    resolve,
-    seal,
-    seal_up,
-    seq_of,
-    verifies,
+    decode_raw_fields,
+    encode_event,
+    format_fields,
+    has_valid_sum,
+    header_line,
+    is_linked_to,
+    link_after,
+    parse_fields,
+    parse_header,
+    parse_prev,
+    parse_references,
+    parse_seal,
+    parse_seq,
+    resolve_line,
+    seal_line,
 )
-from chatfold.eventlog.values import check, long_strings
+from chatfold.eventlog.values import collect_long_strings, validate_event
 
 _BLOB = b'{"blob":'
 _MOST = 1 << 30  # bytes of a blob's line, and of an entry with all that it keeps elsewhere
@@ -55,7 +55,7 @@ _NOTHING: tuple[set[int], set[str]] = set(), set()
 _SIZES = re.compile(rb'"\x7f(?:ref:\d+:\d+:(\d+)|(?:text|data):([0-9a-f]{64}))"')
 
 
-class Packing:
+class ExportWriter:
     """``begin``, then a ``page`` after the other, then ``end``: the bytes of the export."""
 
     def __init__(self, blob: Callable[[str], bytes]) -> None:
@@ -63,31 +63,31 @@ class Packing:
         self._packed: set[str] = set()
         self._hash = sha256()
         self._bytes = self._count = 0
-        self._link = Head().sum.encode()
+        self._link = Head().link.encode()
 
     def begin(self) -> bytes:
-        return self._written([header(Head())])
+        return self._written([header_line(Head())])
 
     def page(self, lines: list[bytes]) -> bytes:
         packed: list[bytes] = []
         for line in lines:
             packed += [*self._needed(line), line]
         self._count += len(lines)
-        self._link = link_of(lines[-1])
+        self._link = link_after(lines[-1])
         return self._written(packed)
 
     def _needed(self, line: bytes) -> Iterator[bytes]:
         """The blobs that this line is the first to need."""
         try:
-            for digest in sorted(references(line)[1] - self._packed):
+            for digest in sorted(parse_references(line)[1] - self._packed):
                 self._packed.add(digest)
                 yield _blob_line(digest, self._blob(digest))
         except CorruptLog as error:
-            error.seq = seq_of(line)
+            error.seq = parse_seq(line)
             raise
 
     def end(self) -> bytes:
-        return seal(self._count, self._bytes, self._hash.hexdigest(), self._link) + b"\n"
+        return seal_line(self._count, self._bytes, self._hash.hexdigest(), self._link) + b"\n"
 
     def _written(self, lines: list[bytes]) -> bytes:
         data = b"\n".join([*lines, b""])
@@ -96,7 +96,7 @@ class Packing:
         return data
 
 
-class Rewriting:
+class RedactedExport:
     """The export of entries that are not what was written: ``begin``, a ``page`` of entries after the other, ``end``.
 
     Seqs, times, runs, ids and batches stay, and so do tombstones. Sums are those of the new lines, so nothing in them
@@ -105,8 +105,8 @@ class Rewriting:
 
     def __init__(self) -> None:
         self._blobs: dict[str, bytes] = {}
-        self._packing = Packing(self._blobs.__getitem__)
-        self._link = Head().sum
+        self._packing = ExportWriter(self._blobs.__getitem__)
+        self._link = Head().link
 
     def begin(self) -> bytes:
         return self._packing.begin()
@@ -121,16 +121,16 @@ class Rewriting:
 
     def _line(self, entry: Entry) -> bytes:
         try:
-            made = draft(entry.event)
+            made = encode_event(entry.event)
         except (
             InvalidEvent
         ):  # as it is now, it does not fit into a line, or is no longer an event of its type
-            made = draft(Lost("it could not be written again"))
+            made = encode_event(Lost("it could not be written again"))
         self._blobs.update(made.blobs)
-        line = build(replace(entry, prev=self._link, was=None), made.raw)
+        line = build_entry_line(replace(entry, prev=self._link, was=None), made.raw)
         if entry.was is not None:  # as if this had been written, and then erased
-            line = build(replace(entry, prev=self._link, was=line[-18:-2].decode()), made.raw)
-        self._link = link_of(line).decode()
+            line = build_entry_line(replace(entry, prev=self._link, was=line[-18:-2].decode()), made.raw)
+        self._link = link_after(line).decode()
         return line
 
 
@@ -145,10 +145,10 @@ class _BlobLine(msgspec.Struct):
 
 
 def _blob_line(digest: str, content: bytes) -> bytes:
-    return seal_up(b'{"blob":"%b","base64":"%b"' % (digest.encode(), base64.b64encode(content)))
+    return add_checksum(b'{"blob":"%b","base64":"%b"' % (digest.encode(), base64.b64encode(content)))
 
 
-class Unpacking:
+class ExportReader:
     """Bytes in, cut anywhere; lines and blobs out, in order, each of them checked. ``end`` says that it was all.
 
     ``line_of`` and ``blob_of`` give back what came out before. Without them it is remembered here. ``chat``: what it
@@ -200,7 +200,7 @@ class Unpacking:
     def _line(self, line: bytes) -> bytes | Blob | None:
         if self._sealed:
             raise self._refused("something follows the last line")
-        if not verifies(line):
+        if not has_valid_sum(line):
             raise self._refused("a line does not verify")
         item: bytes | Blob | None = None
         try:
@@ -208,7 +208,7 @@ class Unpacking:
                 self._header(line)
             elif line.startswith(_BLOB):
                 item = self._unpacked(line)
-            elif line.startswith(SEAL):
+            elif line.startswith(SEAL_PREFIX):
                 self._seal(line)
             else:
                 item = self._entry(line)
@@ -221,34 +221,34 @@ class Unpacking:
         return item
 
     def _header(self, line: bytes) -> None:
-        if read_header(line) != Head():
+        if parse_header(line) != Head():
             raise _Wrong("it does not begin with the first entry")
-        self._link = Head().sum.encode()
+        self._link = Head().link.encode()
 
     def _entry(self, line: bytes) -> bytes:
         seq = self._count + 1
-        if not line.startswith(b'%b%d,"ts":' % (ENTRY, seq)) or len(line) > MAX_LINE:
+        if not line.startswith(b'%b%d,"ts":' % (ENTRY_PREFIX, seq)) or len(line) > MAX_LINE:
             raise _Wrong("not the next entry")
-        if not follows(line, self._link, self._before):
+        if not is_linked_to(line, self._link, self._before):
             raise _Wrong("an entry that does not follow the one before it")
-        place = marks(line)
+        place = parse_fields(line)
         if not 1 <= place.index <= place.size:
             raise _Wrong("an entry that is not in its batch")
         if (place.synced or 0) >= seq:
             raise _Wrong("an entry calls durable what is not before it")
-        if ESCAPE in line:
+        if DEL_BYTE in line:
             self._elsewhere(line)
         if self._unused:
             raise _Wrong("a blob that the entry after it does not need")
-        _asked(line, seq, resolve(line, self._line_of, self._blob_of))
+        _verify_readable(line, seq, resolve_line(line, self._line_of, self._blob_of))
         if self._remembers:
             self._known[seq] = line
-        self._before, self._link, self._count = line, link_of(line), seq
+        self._before, self._link, self._count = line, link_after(line), seq
         return line
 
     def _elsewhere(self, line: bytes) -> None:
         """Is what the entry keeps elsewhere before it, and not more than anybody can hold?"""
-        seqs, blobs = references(line)
+        seqs, blobs = parse_references(line)
         if not all(1 <= seq <= self._count for seq in seqs) or not blobs <= self._blobs.keys():
             raise _Wrong("an entry refers to what is not before it")
         self._unused -= blobs
@@ -268,11 +268,11 @@ class Unpacking:
         return Blob(found.blob, content)
 
     def _seal(self, line: bytes) -> None:
-        found = read_seal(line)
-        last = marks(self._before) if self._before else None
+        found = parse_seal(line)
+        last = parse_fields(self._before) if self._before else None
         if (found.count, found.bytes, found.sha256) != (self._count, self._offset, self._hash.hexdigest()):
             raise _Wrong("the last line is that of another export")
-        if last is None or last.index != last.size or self._unused or prev_of(line) != self._link:
+        if last is None or last.index != last.size or self._unused or parse_prev(line) != self._link:
             raise _Wrong("the last entries are not whole")
         self._sealed = True
 
@@ -286,26 +286,26 @@ class _Wrong(Exception):
     """The line verifies, but an export has no such line here."""
 
 
-def _asked(line: bytes, seq: int, whole: bytes) -> None:
+def _verify_readable(line: bytes, seq: int, whole: bytes) -> None:
     """Asks of an entry now what will be asked of it later. Raises what would be raised then, or ``_Wrong``."""
     entry = decode(whole)
     # What the slices of the line say, which is what a log goes by, is what its JSON says.
-    ends = marked(entry.batch, entry.synced, entry.was), entry.prev.encode(), entry.sum.encode()
+    ends = format_fields(entry.batch, entry.synced, entry.was), entry.prev.encode(), entry.sum.encode()
     if entry.seq != seq or not line.endswith(b'}%b,"prev":"%b","sum":"%b"}' % ends):
         raise _Wrong("an entry with fields where they must not be")
     for name in (entry.run, entry.id):
         if name is not None and not (type(name) is str and 0 < len(name) <= MAX_NAME):
             raise _Wrong(f"a run or an id that is not a string of 1 to {MAX_NAME} characters")
-    fields = decode_loosely(whole)
+    fields = decode_raw_fields(whole)
     event = fields.pop("event")
-    long_strings(event)  # for the depth, and the digits of integers
-    long_strings(fields)
-    if ESCAPE not in line:
+    collect_long_strings(event)  # for the depth, and the digits of integers
+    collect_long_strings(fields)
+    if DEL_BYTE not in line:
         return
-    if references(whole) != _NOTHING or references(line.partition(b',"event":')[0]) != _NOTHING:
+    if parse_references(whole) != _NOTHING or parse_references(line.partition(b',"event":')[0]) != _NOTHING:
         raise _Wrong("an entry with a reference where it must not be")
     # Who erases the entry does not put back what it keeps elsewhere.
-    if line != whole and decode_loosely(line)["event"]["type"] != event["type"]:
+    if line != whole and decode_raw_fields(line)["event"]["type"] != event["type"]:
         raise _Wrong("an event whose type is a reference")
     if not isinstance(entry.event, Unknown):
-        check(entry.event, [])
+        validate_event(entry.event, [])

@@ -26,7 +26,7 @@ import msgspec
 from chatfold.eventlog.errors import InvalidEvent
 from chatfold.eventlog.events import Event, Part, Struct, Text, Unknown
 
-ESC = "\x7f"
+DEL = "\x7f"
 MAX_DEPTH = 128
 MAX_DIGITS = 4000  # of an integer; Python converts 4300, sign and all
 LONG = 512
@@ -37,34 +37,34 @@ SHORT = LONG // 3
 _HUGE = 10**MAX_DIGITS
 _ODD = re.compile("[\x7f\ud800-\udfff]")
 _UNIT = re.compile("\x7f([0-9a-f]{4})")
-_FLOATS = {f"{ESC}nan": math.nan, f"{ESC}inf": math.inf, f"{ESC}-inf": -math.inf}
-_BYTES = f"{ESC}b64:"
+_FLOATS = {f"{DEL}nan": math.nan, f"{DEL}inf": math.inf, f"{DEL}-inf": -math.inf}
+_BYTES = f"{DEL}b64:"
 
 Check: TypeAlias = Callable[[Any, list[str]], bool]
 """(value, long strings found so far) -> must it be escaped? Raises ``Wrong`` for what cannot be stored."""
 
 
-Elsewhere: TypeAlias = Callable[[str, str | bytes], str | None]
+Offload: TypeAlias = Callable[[str, str | bytes], str | None]
 """("text" or "data", content) -> the escaped string that stands for it, or None to leave it in the line."""
 
 
-class Wrong(Exception):
+class InvalidValue(Exception):
     def __init__(self, message: str) -> None:
         self.message = message
         self.path = ""
 
 
-def check(event: Event, long: list[str]) -> bool:
+def validate_event(event: Event, long: list[str]) -> bool:
     """True if ``escape`` is needed. Collects the event's long strings into ``long``."""
     if type(event) not in _EVENTS:
         raise InvalidEvent(f"{type(event).__name__} is not an event of the vocabulary")
     try:
         return _struct(event, long)
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise InvalidEvent(f"{type(event).__name__}{wrong.path}: {wrong.message}") from None
 
 
-def escape(value: Any, elsewhere: Elsewhere) -> Any:
+def escape(value: Any, elsewhere: Offload) -> Any:
     """The same value with everything JSON cannot hold, or ``elsewhere`` takes, written as escaped strings."""
     match value:
         case str():
@@ -75,19 +75,19 @@ def escape(value: Any, elsewhere: Elsewhere) -> Any:
         case list() | tuple():
             return [escape(item, elsewhere) for item in value]
         case float() if not math.isfinite(value):
-            return f"{ESC}nan" if math.isnan(value) else f"{ESC}{value}"
+            return f"{DEL}nan" if math.isnan(value) else f"{DEL}{value}"
         case bytes():
             return elsewhere("data", value) or _BYTES + base64.b64encode(value).decode()
     return value
 
 
 def escape_text(text: str) -> str:
-    return _ODD.sub(lambda m: f"{ESC}{ord(m[0]):04x}", text)
+    return _ODD.sub(lambda m: f"{DEL}{ord(m[0]):04x}", text)
 
 
 def unescape(value: Any) -> Any:
     match value:
-        case str() if ESC in value:
+        case str() if DEL in value:
             if value.startswith(_BYTES):
                 return base64.b64decode(value[len(_BYTES) :])
             return _FLOATS.get(value) or _UNIT.sub(lambda m: chr(int(m[1], 16)), value)
@@ -98,12 +98,12 @@ def unescape(value: Any) -> Any:
     return value
 
 
-def long_strings(value: Any) -> list[str]:
+def collect_long_strings(value: Any) -> list[str]:
     """The long strings of an escaped, builtin event."""
     found: list[str] = []
     try:
         check_json(value, found, MAX_DEPTH + 8)  # the event's own fields come on top of what a value may have
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise InvalidEvent(wrong.message) from None
     return found
 
@@ -113,7 +113,7 @@ def long_strings(value: Any) -> list[str]:
 
 def check_string(value: Any, long: list[str]) -> bool:
     if type(value) is not str:
-        raise _wrong("str", value)
+        raise _invalid("str", value)
     if len(value) >= SHORT and (len(value) >= LONG or len(value.encode("utf-8", "surrogatepass")) >= LONG):
         long.append(value)
     return False
@@ -122,7 +122,7 @@ def check_string(value: Any, long: list[str]) -> bool:
 def _exactly(kind: type) -> Check:
     def exact(value: Any, _long: list[str]) -> bool:
         if type(value) is not kind:
-            raise _wrong(kind.__name__, value)
+            raise _invalid(kind.__name__, value)
         return False
 
     return exact
@@ -133,7 +133,7 @@ def _one_of(names: tuple[str, ...]) -> Check:
 
     def one_of(value: Any, _long: list[str]) -> bool:
         if type(value) is not str or value not in allowed:
-            raise _wrong(" or ".join(map(repr, names)), value)
+            raise _invalid(" or ".join(map(repr, names)), value)
         return False
 
     return one_of
@@ -142,12 +142,12 @@ def _one_of(names: tuple[str, ...]) -> Check:
 def _tuple_of(item: Check) -> Check:
     def tuple_of(value: Any, long: list[str]) -> bool:
         if type(value) is not tuple:
-            raise _wrong("tuple", value)
+            raise _invalid("tuple", value)
         odd = False
         for index, element in enumerate(value):
             try:
                 odd |= item(element, long)
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 wrong.path = f"[{index}]{wrong.path}"
                 raise
         return odd
@@ -159,7 +159,7 @@ def _part(value: Any, long: list[str]) -> bool:
     if type(value) is Text and type(value.text) is str:  # what nearly all parts are
         return check_string(value.text, long)
     if type(value) not in _PARTS:
-        raise _wrong("a part", value)
+        raise _invalid("a part", value)
     return _struct(value, long)
 
 
@@ -170,7 +170,7 @@ def _struct(value: Any, long: list[str]) -> bool:
         try:
             if field is not default and check_field(field, long):
                 odd = True
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             wrong.path = f".{name}{wrong.path}"
             raise
     return odd
@@ -178,13 +178,13 @@ def _struct(value: Any, long: list[str]) -> bool:
 
 def _mapping(value: Any, long: list[str]) -> bool:
     if type(value) is not dict:
-        raise _wrong("dict", value)
+        raise _invalid("dict", value)
     return bool(value) and check_json(value, long)
 
 
 def _counts(value: Any, _long: list[str]) -> bool:
     if type(value) is not dict or not all(type(k) is str and type(v) is int for k, v in value.items()):
-        raise _wrong("dict of str to int", value)
+        raise _invalid("dict of str to int", value)
     for item in value.values():
         _integer(item, _long)
     return False
@@ -192,9 +192,9 @@ def _counts(value: Any, _long: list[str]) -> bool:
 
 def _integer(value: Any, _long: list[str]) -> bool:
     if type(value) is not int:
-        raise _wrong("int", value)
+        raise _invalid("int", value)
     if not -_HUGE < value < _HUGE:
-        raise Wrong(f"an integer of more than {MAX_DIGITS} digits")
+        raise InvalidValue(f"an integer of more than {MAX_DIGITS} digits")
     return False
 
 
@@ -211,16 +211,16 @@ def check_json(value: Any, long: list[str], depth: int = MAX_DEPTH) -> bool:
     if kind is bytes:
         return True
     if depth == 0:
-        raise Wrong(f"nested more than {MAX_DEPTH} deep")
+        raise InvalidValue(f"nested more than {MAX_DEPTH} deep")
     if kind is list:
         items = value
     elif kind is dict:
         items = value.values()
         for key in value:
             if type(key) is not str:
-                raise _wrong("str as a key", key)
+                raise _invalid("str as a key", key)
     else:
-        raise _wrong("a JSON-like value (None, bool, int, float, str, bytes, list, dict)", value)
+        raise _invalid("a JSON-like value (None, bool, int, float, str, bytes, list, dict)", value)
     odd = False
     for item in items:
         if type(item) is not str:
@@ -230,8 +230,8 @@ def check_json(value: Any, long: list[str], depth: int = MAX_DEPTH) -> bool:
     return odd
 
 
-def _wrong(expected: str, value: Any) -> Wrong:
-    return Wrong(f"expected {expected}, got {type(value).__name__}")
+def _invalid(expected: str, value: Any) -> InvalidValue:
+    return InvalidValue(f"expected {expected}, got {type(value).__name__}")
 
 
 def _checker(hint: Any) -> Check:

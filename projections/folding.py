@@ -107,7 +107,7 @@ def fold(view: View, entries: Iterable[Entry]) -> View:
     """The view after these entries, which follow it: seq by seq, and each with its predecessor's sum."""
     steps = _steps(view.projections)
     states = list(view.states)
-    entry, seq, link = view.entry, view.seq, view.head.sum
+    entry, seq, link = view.entry, view.seq, view.head.link
     for entry in entries:
         if entry.seq != seq + 1 or entry.prev != link:
             raise OutOfOrder(f"entry {entry.seq} does not follow entry {seq} of this history")

@@ -23,7 +23,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.values import check
+from chatfold.eventlog.values import validate_event
 
 _IMAGES = {"jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 
@@ -181,7 +181,7 @@ def arguments_of(written: str) -> Json:
         return None
     try:
         args = msgspec.json.decode(written)
-        check(ToolCalled("", "", args), [])
+        validate_event(ToolCalled("", "", args), [])
     except (msgspec.DecodeError, InvalidEvent, RecursionError, ValueError):
         return written
     return args

@@ -45,7 +45,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.batch import MAX_NAME
 from chatfold.eventlog.search_text import OURS
-from chatfold.eventlog.transfer import Rewriting
+from chatfold.eventlog.transfer import RedactedExport
 from chatfold.eventlog.values import escape, unescape
 from chatfold.projections import fold, start
 from chatfold.projections.happening import REDACTED_EXPORT
@@ -313,7 +313,7 @@ class Redacted:
             async for piece in self._moment.exported(form, model=model):
                 yield piece
             return
-        rewriting = Rewriting()
+        rewriting = RedactedExport()
         yield rewriting.begin()
         async for page in self._moment.log.pages(self._moment.key):
             yield rewriting.page(page)

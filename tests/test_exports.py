@@ -26,7 +26,7 @@ FRONT = """
 
 EVENTLOG = """
     ChatDeleted ChatExists ChatfoldError Closed Conflict CorruptLog DiskFull Durability DurabilityUnknown FileStorage
-    Hit IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint ReadOnly
+    IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint ReadOnly SearchHit
     Storage check repair salvage scan
 """
 

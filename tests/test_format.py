@@ -147,7 +147,7 @@ async def test_the_export_in_the_document_is_what_the_engine_writes_and_takes(tm
     async with FileStorage(tmp_path) as storage:
         export = b"".join([piece async for piece in storage.export("example")])
         assert export == entries + closing.encode()
-        await storage.adopt("copy", storage.export("example"))
+        await storage.import_chat("copy", storage.export("example"))
     assert check(tmp_path / "chats" / "copy").problems == []
     assert len(read({"0000000000000001.jsonl": export})) == 6  # it is a segment, too, if it has no blobs
 

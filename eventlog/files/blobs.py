@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from chatfold.eventlog.errors import CorruptLog
-from chatfold.eventlog.files.disk import Disk, publish, read_file
+from chatfold.eventlog.files.disk import Disk, read_file, replace_file
 
 BLOBS = "blobs"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -24,7 +24,7 @@ def write_blob(disk: Disk, folder: Path, digest: str, content: bytes) -> None:
             return
     except FileNotFoundError:
         pass
-    publish(disk, path, content)
+    replace_file(disk, path, content)
 
 
 def read_blob(disk: Disk, folder: Path, digest: str) -> bytes:

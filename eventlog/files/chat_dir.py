@@ -23,19 +23,19 @@ from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.blobs import BLOBS
 from chatfold.eventlog.files.disk import (
     Disk,
-    exists,
-    is_unpublished,
-    publish,
+    has_path,
+    is_temp_name,
     read_file,
     remove_tree,
+    replace_file,
     write_all,
 )
 from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.runs import LOOKUPS
-from chatfold.eventlog.files.segment import Position, first_of, segment_name
-from chatfold.eventlog.files.watermark import HEAD_FILE, witness_bytes
+from chatfold.eventlog.files.segment import Position, parse_segment_name, segment_name
+from chatfold.eventlog.files.watermark import HEAD_FILE, format_watermark
 from chatfold.eventlog.keys import KEY_FILE, chat_key, folder_name, is_hashed
-from chatfold.eventlog.line import UNREADABLE
+from chatfold.eventlog.line import DECODE_ERRORS
 from chatfold.eventlog.values import escape_text, unescape
 
 CHATS = "chats"
@@ -50,9 +50,9 @@ _NEW = ".new-"
 
 def make_root(disk: Disk, root: Path) -> None:
     """Durable on return. Whoever finds a folder without what is made next syncs it, too: its maker may have been killed."""
-    if exists(disk, root / TRASH) and exists(disk, root / CHATS):
+    if has_path(disk, root / TRASH) and has_path(disk, root / CHATS):
         return
-    missing = [path for path in (root, *root.parents) if not exists(disk, path)]
+    missing = [path for path in (root, *root.parents) if not has_path(disk, path)]
     there = missing[-1].parent if missing else root
     with suppress(PermissionError):  # then it is not of our making
         disk.sync_folder(there.parent)
@@ -67,13 +67,13 @@ def chat_path(root: Path, key: str) -> Path:
 
 
 @contextmanager
-def new_folder(disk: Disk, path: Path, key: str) -> Iterator[Path]:
-    """A folder to fill for the chat ``key``, then to ``move_in`` as ``path``. Removed if that did not happen."""
+def staging_folder(disk: Disk, path: Path, key: str) -> Iterator[Path]:
+    """A folder to fill for the chat ``key``, then to ``publish_chat`` as ``path``. Removed if that did not happen."""
     make_root(disk, path.parent.parent)
     temporary, lock = _locked_folder(disk, path.parent)
     try:
         if is_hashed(path.name):
-            publish(disk, temporary / KEY_FILE, msgspec.json.encode(escape_text(key)))
+            replace_file(disk, temporary / KEY_FILE, msgspec.json.encode(escape_text(key)))
         yield temporary
     finally:
         try:
@@ -110,7 +110,7 @@ def read_key(disk: Disk, folder: Path) -> str | None:
     try:
         key = unescape(msgspec.json.decode(read_file(disk, folder / KEY_FILE), type=str))
         is_its = isinstance(key, str) and folder_name(key) == folder.name
-    except (*UNREADABLE, InvalidKey):
+    except (*DECODE_ERRORS, InvalidKey):
         return None
     except OSError as error:
         if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # None: not a regular file
@@ -131,7 +131,7 @@ def chat_keys(disk: Disk, root: Path) -> Iterator[str]:
             yield key
 
 
-def add_segment(
+def write_open_segment(
     disk: Disk, temporary: Path, first: int, lines: list[bytes], head: Head, before: Iterable[bytes] = ()
 ) -> bytes:
     """The open segment of a folder that is being made: what came ``before``, then these lines.
@@ -147,10 +147,10 @@ def add_segment(
         disk.sync(fd)
     finally:
         disk.close(fd)
-    return witness_bytes(first, Position(head.seq, head.sum.encode(), size))
+    return format_watermark(first, Position(head.seq, head.link.encode(), size))
 
 
-def move_in(disk: Disk, temporary: Path, path: Path, witness: bytes) -> bool:
+def publish_chat(disk: Disk, temporary: Path, path: Path, witness: bytes) -> bool:
     """False if there is a chat already. There is a witness once its name is durable."""
     disk.sync_folder(temporary)
     try:
@@ -161,11 +161,11 @@ def move_in(disk: Disk, temporary: Path, path: Path, witness: bytes) -> bool:
         raise
     disk.sync_folder(path.parent)
     with suppress(OSError):  # whoever opens it first does without
-        publish(disk, path / HEAD_FILE, witness, durable=False)
+        replace_file(disk, path / HEAD_FILE, witness, durable=False)
     return True
 
 
-def move_out(disk: Disk, root: Path, path: Path) -> None:
+def trash_chat(disk: Disk, root: Path, path: Path) -> None:
     """Deletes a chat, atomically and durably. The caller holds its lock."""
     trash = root / TRASH / os.urandom(8).hex()
     disk.rename(path, trash)
@@ -195,7 +195,7 @@ def sweep(disk: Disk, root: Path) -> None:
     """Removes what crashes left, as far as it can."""
     with suppress(OSError):
         for name in disk.names(root / CACHE):
-            if is_unpublished(name):
+            if is_temp_name(name):
                 disk.unlink(root / CACHE / name)  # or its writer does without: it is a cache
     for path in _leftovers(disk, root):
         with suppress(OSError):
@@ -226,14 +226,14 @@ def _remove_leftover(disk: Disk, root: Path, path: Path) -> None:
         disk.close(lock)
 
 
-def sweep_chat(disk: Disk, folder: Path) -> None:
+def try_remove_temp_files(disk: Disk, folder: Path) -> None:
     """Removes, as far as it can, files that were being published when their writer died. The caller holds the lock."""
     for path in _published_in(folder):
         with suppress(OSError):
             _remove_unpublished(disk, path)
 
 
-def remove_unpublished(disk: Disk, folder: Path) -> None:
+def remove_temp_files(disk: Disk, folder: Path) -> None:
     """The same, and for good, also if they are gone already: what is erased now may be in there, and a power cut bring it back."""
     for path in _published_in(folder):
         with suppress(FileNotFoundError):
@@ -247,7 +247,7 @@ def _published_in(folder: Path) -> tuple[Path, ...]:
 
 def _remove_unpublished(disk: Disk, path: Path) -> None:
     for name in disk.names(path):
-        if is_unpublished(name) or name.startswith(NOTE):
+        if is_temp_name(name) or name.startswith(NOTE):
             with suppress(FileNotFoundError):  # a cache, whose writer holds no lock
                 disk.unlink(path / name)
 
@@ -258,13 +258,13 @@ def set_aside(disk: Disk, folder: Path, name: str, data: bytes | Iterable[bytes]
         disk.make_folder(folder / ASIDE)
     disk.sync_folder(folder)  # also if somebody else made it, who may have been killed before this
     path = folder / ASIDE / f"{name}-{os.urandom(4).hex()}"
-    publish(disk, path, data)
+    replace_file(disk, path, data)
     return path
 
 
-def stamp(disk: Disk, folder: Path) -> str:
+def change_token(disk: Disk, folder: Path) -> str:
     """Another one whenever the chat's log is: an append changes the newest segment, all else makes a new file."""
-    names = sorted(name for name in disk.names(folder) if first_of(name) is not None)
+    names = sorted(name for name in disk.names(folder) if parse_segment_name(name) is not None)
     files = [disk.stat(folder / name) for name in names]
     files_are = [(file.st_ino, file.st_size, file.st_mtime_ns) for file in files]
     return xxh3_64_hexdigest(repr((disk.stat(folder).st_ino, files_are)).encode())

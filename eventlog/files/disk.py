@@ -30,12 +30,12 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """A new file; FileExistsError if there is one."""
-        return _kept(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | _FLAGS, 0o600))
+        return _above_stdio(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | _FLAGS, 0o600))
 
     def _regular(self, fd: int, path: Path) -> int:
         # Only a regular file is read or written: not a device, a FIFO, a folder.
         if stat.S_ISREG(os.fstat(fd).st_mode):
-            return _kept(fd)
+            return _above_stdio(fd)
         os.close(fd)
         raise OSError(f"not a regular file: {str(path)!r}")
 
@@ -109,7 +109,7 @@ class Disk:
         os.rmdir(path)
 
 
-def _kept(fd: int) -> int:
+def _above_stdio(fd: int) -> int:
     """Never 0, 1 or 2, which are free in a daemon: what a library prints there would be written into the log."""
     if fd > 2:
         return fd
@@ -119,7 +119,7 @@ def _kept(fd: int) -> int:
         os.close(fd)
 
 
-def exists(disk: Disk, path: Path) -> bool:
+def has_path(disk: Disk, path: Path) -> bool:
     try:
         disk.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -169,13 +169,13 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
         view = view[disk.write(fd, view) :]
 
 
-def publish(disk: Disk, path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
+def replace_file(disk: Disk, path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
     """Puts ``data``, or its pieces, at ``path`` whole or not at all, over whatever is there.
 
     Both syncs are needed: without the first, xfs leaves an empty file after a power cut; without the
     second, the rename itself may be undone. A cache needs neither: its readers check it.
     """
-    temporary = path.with_name(unpublished(path.name))
+    temporary = path.with_name(temp_name(path.name))
     fd = disk.create(temporary)
     try:
         for piece in (data,) if isinstance(data, bytes) else data:
@@ -193,13 +193,13 @@ def publish(disk: Disk, path: Path, data: bytes | Iterable[bytes], *, durable: b
         disk.sync_folder(path.parent)
 
 
-def unpublished(name: str) -> str:
+def temp_name(name: str) -> str:
     """What a file is called before it has its name."""
     return f".{name}.{os.urandom(6).hex()}.tmp"
 
 
-def is_unpublished(name: str) -> bool:
-    """Is this a file that ``publish`` was writing?"""
+def is_temp_name(name: str) -> bool:
+    """Is this a file that ``replace_file`` was writing?"""
     return name.startswith(".") and name.endswith(".tmp")
 
 

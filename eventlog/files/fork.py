@@ -14,68 +14,70 @@ from chatfold.eventlog.clock import Clock
 from chatfold.eventlog.errors import ChatExists, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
-from chatfold.eventlog.files.chat_dir import add_segment, chat_path, move_in, new_folder
-from chatfold.eventlog.files.disk import Disk, publish, read_at, read_file
+from chatfold.eventlog.files.chat_dir import chat_path, publish_chat, staging_folder, write_open_segment
+from chatfold.eventlog.files.disk import Disk, read_at, read_file, replace_file
 from chatfold.eventlog.files.offsets import CACHE
-from chatfold.eventlog.files.reader import BIG_PAGE, Folder
+from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
 from chatfold.eventlog.files.runs import LOOKUPS
 from chatfold.eventlog.files.search_files import SEARCH, share_search
-from chatfold.eventlog.files.segment import Place, segment_name
+from chatfold.eventlog.files.segment import Tail, segment_name
 from chatfold.eventlog.files.snapshots import share_snapshots
-from chatfold.eventlog.line import Draft, build, header, link_of
+from chatfold.eventlog.line import EncodedEvent, build_entry_line, header_line, link_after
 
 
-def fork_chat(parent: Folder, root: Path, new: str, at: int, first: Draft, clock: Clock) -> Entry:
+def fork_chat(parent: LogReader, root: Path, new: str, at: int, first: EncodedEvent, clock: Clock) -> Entry:
     """The caller holds the parent's lock: nothing is redacted or deleted meanwhile."""
     disk = parent.disk
     path = chat_path(root, new)
     tail = parent.tail()
-    if not 0 < at <= tail.at.seq:
-        raise NoSuchPoint(f"there is no entry {at}, the chat ends at {tail.at.seq}", chat=parent.chat, seq=at)
-    link = tail.head.sum if at == tail.at.seq else link_of(parent.line(at)).decode()
+    if not 0 < at <= tail.position.seq:
+        raise NoSuchPoint(
+            f"there is no entry {at}, the chat ends at {tail.position.seq}", chat=parent.chat, seq=at
+        )
+    link = tail.head.link if at == tail.position.seq else link_after(parent.line(at)).decode()
     entry = Entry(at + 1, clock(), first.event, synced=at, prev=link)
-    line = build(entry, first.raw)
+    line = build_entry_line(entry, first.raw)
     mine = Head(at + 1, line[-18:-2].decode())
-    with new_folder(disk, path, new) as temporary:
-        shared, partial = _split(parent, tail, at)
+    with staging_folder(disk, path, new) as temporary:
+        shared, partial = _plan_sharing(parent, tail, at)
         for segment in shared:
-            _share(disk, parent.segment(segment), temporary / segment_name(segment))
+            _hard_link(disk, parent.segment_path(segment), temporary / segment_name(segment))
         _bring_blobs(disk, parent.path, temporary)
         _bring_caches(disk, parent.path, temporary, shared, at)
         # Last, so that one commit of the file system's journal makes the names durable, too.
         if partial is None:
-            witness = add_segment(disk, temporary, at + 1, [header(Head(at, link)), line], mine)
+            witness = write_open_segment(disk, temporary, at + 1, [header_line(Head(at, link)), line], mine)
         else:
-            witness = add_segment(disk, temporary, partial[0], [line], mine, _copied(parent, *partial))
-        if not move_in(disk, temporary, path, witness):
+            witness = write_open_segment(disk, temporary, partial[0], [line], mine, _copied(parent, *partial))
+        if not publish_chat(disk, temporary, path, witness):
             raise ChatExists("there is a chat of this key already", chat=new, path=path)
-    return Entry(at + 1, entry.ts, first.event, synced=at, prev=link, sum=mine.sum)
+    return Entry(at + 1, entry.ts, first.event, synced=at, prev=link, sum=mine.link)
 
 
-def _split(parent: Folder, tail: Place, at: int) -> tuple[list[int], tuple[int, int] | None]:
+def _plan_sharing(parent: LogReader, tail: Tail, at: int) -> tuple[list[int], tuple[int, int] | None]:
     """(segments to share whole, (the segment to copy, how many of its bytes))"""
     segments = parent.segments()
     firsts = [first for first in segments if first <= at]
-    if at + 1 in segments or (at == tail.at.seq and tail.sealed):
+    if at + 1 in segments or (at == tail.position.seq and tail.sealed):
         return firsts, None
-    end = tail.at.offset if at == tail.at.seq else parent.find(at + 1)[1]
+    end = tail.position.offset if at == tail.position.seq else parent.offset_of(at + 1)[1]
     return firsts[:-1], (firsts[-1], end)
 
 
-def _copied(parent: Folder, first: int, size: int) -> Iterator[bytes]:
+def _copied(parent: LogReader, first: int, size: int) -> Iterator[bytes]:
     """The first bytes of a segment, in pieces: to get the memory for all of them takes longer than to read them."""
-    with parent.opened(first) as fd:
+    with parent.open_segment(first) as fd:
         for start in range(0, size, BIG_PAGE):
             yield read_at(parent.disk, fd, start, min(BIG_PAGE, size - start))
 
 
-def _share(disk: Disk, old: Path, new: Path) -> None:
+def _hard_link(disk: Disk, old: Path, new: Path) -> None:
     try:
         disk.link(old, new)
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
-        publish(disk, new, read_file(disk, old))  # a file system without hard links
+        replace_file(disk, new, read_file(disk, old))  # a file system without hard links
 
 
 def _bring_blobs(disk: Disk, old: Path, new: Path) -> None:
@@ -83,7 +85,7 @@ def _bring_blobs(disk: Disk, old: Path, new: Path) -> None:
     if names:
         disk.make_folder(new / BLOBS)
         for name in names:
-            _share(disk, old / BLOBS / name, new / BLOBS / name)
+            _hard_link(disk, old / BLOBS / name, new / BLOBS / name)
         disk.sync_folder(new / BLOBS)
 
 

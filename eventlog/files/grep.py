@@ -17,26 +17,26 @@ import msgspec
 from chatfold.eventlog.errors import CorruptLog
 from chatfold.eventlog.files.blobs import BLOBS
 from chatfold.eventlog.files.disk import read_at, read_file
-from chatfold.eventlog.files.reader import Folder
-from chatfold.eventlog.line import ENTRY, ESCAPE, decode, seq_of, verifies
-from chatfold.eventlog.search_text import checked, holds
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.line import DEL_BYTE, ENTRY_PREFIX, decode, has_valid_sum, parse_seq
+from chatfold.eventlog.search_text import holds, require_text
 from chatfold.eventlog.values import escape_text
 
 _PIECE = 1 << 18  # bytes
 _ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d{1,18}):|text:([0-9a-f]{64})")')
 
 
-def grep(folder: Folder, text: str) -> list[int]:
+def grep(folder: LogReader, text: str) -> list[int]:
     """The seqs, in order, of the entries of a chat on disk that hold the text. A chat that is not there has none."""
-    with folder.if_there():
+    with folder.ignoring_deletion():
         return _Search(folder, text).run()
     return []
 
 
 class _Search:
-    def __init__(self, folder: Folder, text: str) -> None:
+    def __init__(self, folder: LogReader, text: str) -> None:
         self._folder = folder
-        self._text = checked(text)
+        self._text = require_text(text)
         escaped = escape_text(text)
         self._needle = msgspec.json.encode(escaped)[1:-1]  # as it stands in a line
         self._kept = escaped.encode()  # as it stands in a blob
@@ -47,13 +47,13 @@ class _Search:
         tail = self._folder.tail()
         found: list[int] = []
         for first in self._folder.segments():
-            if first > tail.at.seq:
+            if first > tail.position.seq:
                 break
-            with self._folder.opened(first) as fd:
+            with self._folder.open_segment(first) as fd:
                 status = self._folder.disk.fstat(fd)
                 if first == tail.first and status.st_ino != tail.inode:
                     return self.run()  # swapped under us: lines stand elsewhere now
-                end = tail.at.offset if first == tail.first else status.st_size
+                end = tail.position.offset if first == tail.first else status.st_size
                 for offset, data in self._pieces(fd, end):
                     lines = self._proposed(data, offset)
                     found += [seq for seq, line in sorted(lines.items()) if self._confirmed(line)]
@@ -82,13 +82,13 @@ class _Search:
                 lines[seq] = line
             at = data.find(self._needle, end)
         self._seen.update(lines)
-        at = data.find(ESCAPE)  # one byte is found many times as fast as a pattern
+        at = data.find(DEL_BYTE)  # one byte is found many times as fast as a pattern
         while at >= 0:
             match = _ELSEWHERE.match(data, at - 1)
             if match and (int(match[1]) in self._seen if match[1] else self._is_in_blob(match[2])):
                 seq, line, _ = _around(data, at, offset)
                 lines[seq] = line
-            at = data.find(ESCAPE, at + 1)
+            at = data.find(DEL_BYTE, at + 1)
         return lines
 
     def _is_in_blob(self, digest: bytes) -> bool:
@@ -101,7 +101,7 @@ class _Search:
         return self._blobs[digest]
 
     def _confirmed(self, line: bytes) -> bool:
-        return holds(decode(self._folder.whole(line)).event, self._text)
+        return holds(decode(self._folder.resolve_line(line)).event, self._text)
 
 
 def _around(data: bytes, at: int, offset: int) -> tuple[int, bytes, int]:
@@ -112,6 +112,6 @@ def _around(data: bytes, at: int, offset: int) -> tuple[int, bytes, int]:
     start = data.rfind(b"\n", 0, at) + 1
     end = data.find(b"\n", at)
     line = data[start:] if end < 0 else data[start:end]
-    if not verifies(line):
+    if not has_valid_sum(line):
         raise CorruptLog("a line does not verify", offset=offset + start)
-    return seq_of(line) if line.startswith(ENTRY) else 0, line, start + len(line)
+    return parse_seq(line) if line.startswith(ENTRY_PREFIX) else 0, line, start + len(line)

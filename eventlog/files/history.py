@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from chatfold.eventlog.batch import Append
+from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.errors import ChatfoldError
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.lookups import Lookups
-from chatfold.eventlog.files.reader import Folder
-from chatfold.eventlog.line import link_of
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.line import link_after
 
 _NEARBY = 5000  # entries: about a segment
 _ENDS = 1024
@@ -17,7 +17,7 @@ _ENDS = 1024
 class FolderHistory:
     """The lines of a folder, and those that were numbered after them and are not written yet."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: LogReader) -> None:
         self._folder = folder
         self._lookups = Lookups(folder.path, folder.disk, self._whole_lines, folder.link)
         self._pending: dict[int, bytes] = {}  # and those of the folder that were asked for meanwhile
@@ -26,7 +26,7 @@ class FolderHistory:
         ] = {}  # seq -> link, of the last batches: each of many appenders knows another
         self._tracking = False  # are the lookups up to date while entries are numbered?
 
-    # --- what ``number`` asks -------------------------------------------------------------------------
+    # --- what ``build_batch`` asks -------------------------------------------------------------------------
 
     def find(self, fingerprint: int) -> list[int]:
         return self._lookups.find(fingerprint)
@@ -38,7 +38,7 @@ class FolderHistory:
         return line
 
     def link(self, seq: int) -> str:
-        return self._ends.get(seq) or link_of(self.line(seq)).decode()
+        return self._ends.get(seq) or link_after(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self._folder.blob(digest)
@@ -50,7 +50,7 @@ class FolderHistory:
 
     # --- around it ------------------------------------------------------------------------------------
 
-    def prepare(self, requests: list[Append], head: int) -> None:
+    def prepare(self, requests: list[AppendRequest], head: int) -> None:
         """Knows enough of the history up to ``head`` to number these.
 
         An id holds over all of it. A repeated text need not be recognised: when the caches were deleted, the
@@ -60,7 +60,7 @@ class FolderHistory:
             self._lookups.catch_up(head, at_most=None if _has_ids(requests) else _NEARBY)
         self._tracking = self._lookups.knows(head, ids=False)
 
-    def is_prepared(self, requests: list[Append], head: int) -> bool:
+    def is_prepared(self, requests: list[AppendRequest], head: int) -> bool:
         """Would ``prepare`` have nothing to read?"""
         ids = _has_ids(requests)
         return self._lookups.knows(head, ids=ids) or not (ids or _has_texts(requests))
@@ -69,7 +69,7 @@ class FolderHistory:
         """A batch that was numbered, and will be written or ``rolled_back``."""
         if len(self._ends) >= _ENDS:
             self._ends.clear()
-        self._ends[head.seq] = head.sum
+        self._ends[head.seq] = head.link
 
     def forget_ends(self) -> None:
         """Somebody else has written: what ours are followed by is for the lines to say."""
@@ -96,15 +96,15 @@ class FolderHistory:
             self._lookups.tidy(closing=closing)
 
     def _whole_lines(self, first: int) -> Iterator[tuple[int, bytes]]:
-        for page in self._folder.pages(first):
+        for page in self._folder.line_pages(first):
             for line in page:
-                yield first, self._folder.whole(line)
+                yield first, self._folder.resolve_line(line)
                 first += 1
 
 
-def _has_ids(requests: list[Append]) -> bool:
+def _has_ids(requests: list[AppendRequest]) -> bool:
     return any(request.id is not None for request in requests)
 
 
-def _has_texts(requests: list[Append]) -> bool:
-    return any(draft.texts for request in requests for draft in request.drafts)
+def _has_texts(requests: list[AppendRequest]) -> bool:
+    return any(draft.texts for request in requests for draft in request.events)

@@ -14,18 +14,18 @@ from pathlib import Path
 from chatfold.eventlog.errors import NoSuchChat
 from chatfold.eventlog.files.chat_dir import ALONE_FILE, LOCK_FILE
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.reader import LogReader
 
 
-class Missing(Exception):
+class ChatMissing(Exception):
     """There is no such chat yet."""
 
 
-class Gone(Exception):
+class ChatReplaced(Exception):
     """The folder is not the one we had open."""
 
 
-class Busy(Exception):
+class WouldBlock(Exception):
     """It would take waiting, and we were asked not to."""
 
 
@@ -38,16 +38,16 @@ class Lock:
         self._disk = disk
         self._fd = -1
 
-    def take(self, *, wait: bool = True) -> None:
+    def acquire(self, *, wait: bool = True) -> None:
         if self._fd < 0:
             self._fd = self._open()
         if wait:
             self._disk.lock(self._fd)
         elif not self._disk.try_lock(self._fd):
-            raise Busy
+            raise WouldBlock
         if self._disk.fstat(self._fd).st_nlink == 0:
             self.release()
-            raise Gone
+            raise ChatReplaced
 
     def release(self) -> None:
         self._disk.unlock(self._fd)
@@ -59,7 +59,7 @@ class Lock:
                 return
         except FileNotFoundError:
             pass
-        raise Gone
+        raise ChatReplaced
 
     def _open(self) -> int:
         try:
@@ -69,7 +69,7 @@ class Lock:
                 )
             return self._disk.open_update(self._path)
         except FileNotFoundError:
-            raise Missing from None
+            raise ChatMissing from None
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -79,21 +79,21 @@ class Lock:
 
 
 @contextmanager
-def locked(folder: Folder) -> Iterator[None]:
+def holding_lock(folder: LogReader) -> Iterator[None]:
     """No process appends to the chat meanwhile. NoSuchChat if there is none."""
     lock = Lock(folder.path, folder.disk)
     try:
-        lock.take()
+        lock.acquire()
         lock.check()
         yield
-    except (Gone, Missing):
+    except (ChatReplaced, ChatMissing):
         raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
     finally:
         lock.close()
 
 
 @asynccontextmanager
-async def alone(folder: Folder) -> AsyncIterator[None]:
+async def alone(folder: LogReader) -> AsyncIterator[None]:
     """Nobody else is in here, of those who asked for this. Another lock: appends do not wait for it."""
     try:
         fd = folder.disk.open_update(folder.path / ALONE_FILE)

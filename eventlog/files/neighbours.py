@@ -12,11 +12,20 @@ from pathlib import Path
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.disk import Disk, opened, read_at
-from chatfold.eventlog.files.segment import line_before
-from chatfold.eventlog.line import ENTRY, SEAL, link_of, prev_of, read_header, read_seal, seq_of, verifies
+from chatfold.eventlog.files.segment import read_line_before
+from chatfold.eventlog.line import (
+    ENTRY_PREFIX,
+    SEAL_PREFIX,
+    has_valid_sum,
+    link_after,
+    parse_header,
+    parse_prev,
+    parse_seal,
+    parse_seq,
+)
 
 
-def check_neighbours(disk: Disk, path_of: Callable[[int], Path], firsts: list[int], first: int) -> None:
+def check_continuity(disk: Disk, path_of: Callable[[int], Path], firsts: list[int], first: int) -> None:
     """Raises if the segment ``first`` cannot stand between those before and after it in ``firsts``.
 
     A neighbour that is missing, damaged or cut short says nothing here: whoever reads it is told.
@@ -32,12 +41,12 @@ def _end(disk: Disk, path: Path, first: int) -> Head | None:
     """Where a segment ends, as its last line says."""
     try:
         with opened(disk, path) as fd:
-            line = line_before(disk, fd, disk.fstat(fd).st_size)
-        if not verifies(line):
+            line = read_line_before(disk, fd, disk.fstat(fd).st_size)
+        if not has_valid_sum(line):
             return None
-        if line.startswith(SEAL):
-            return Head(first + read_seal(line).count - 1, prev_of(line).decode())
-        return Head(seq_of(line), link_of(line).decode()) if line.startswith(ENTRY) else None
+        if line.startswith(SEAL_PREFIX):
+            return Head(first + parse_seal(line).count - 1, parse_prev(line).decode())
+        return Head(parse_seq(line), link_after(line).decode()) if line.startswith(ENTRY_PREFIX) else None
     except (OSError, ChatfoldError):
         return None
 
@@ -45,6 +54,6 @@ def _end(disk: Disk, path: Path, first: int) -> Head | None:
 def _start(disk: Disk, path: Path) -> Head | None:
     try:
         with opened(disk, path) as fd:
-            return read_header(read_at(disk, fd, 0, 512).partition(b"\n")[0])
+            return parse_header(read_at(disk, fd, 0, 512).partition(b"\n")[0])
     except (OSError, ChatfoldError):
         return None

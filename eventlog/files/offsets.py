@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from chatfold.eventlog.files.disk import Disk, publish, read_file
-from chatfold.eventlog.line import Count, checked, seal_up
+from chatfold.eventlog.files.disk import Disk, read_file, replace_file
+from chatfold.eventlog.line import Count, add_checksum, decode_verified
 
 CACHE = "cache"
 STRIDE = 8
 
 
-class Anchors(msgspec.Struct):
+class SegmentOffsets(msgspec.Struct):
     """Line ``seqs[i]`` starts at byte ``starts[i]``, in the file with this inode."""
 
     inode: int
@@ -46,7 +46,7 @@ class Offsets:
         self._folder = folder
         self._disk = disk
         self._may_write = may_write
-        self._anchors: dict[int, Anchors] = {}
+        self._anchors: dict[int, SegmentOffsets] = {}
 
     def forget(self) -> None:
         self._anchors.clear()
@@ -58,13 +58,13 @@ class Offsets:
             with suppress(OSError):
                 self._disk.unlink(self._path(first))
 
-    def note(self, first: int, inode: int, seq: int, start: int, lines: list[bytes]) -> None:
+    def record(self, first: int, inode: int, seq: int, start: int, lines: list[bytes]) -> None:
         """``lines``, the first of them ``seq``, stand at byte ``start``."""
         if not lines:
             return
         anchors = self._anchors.get(first)
         if anchors is None or anchors.inode != inode or (anchors.gap and seq == first):
-            anchors = self._anchors[first] = Anchors(inode, [], [], start, gap=seq != first)
+            anchors = self._anchors[first] = SegmentOffsets(inode, [], [], start, gap=seq != first)
         if start < anchors.end:
             return
         anchors.gap |= start > anchors.end
@@ -76,7 +76,7 @@ class Offsets:
             begin, end = end, end + STRIDE
         anchors.end = start + len(lines) - begin + sum(map(len, lines[begin:]))
 
-    def nearest(
+    def lookup(
         self, first: int, status: os.stat_result, seq: int, *, full: bool
     ) -> tuple[int, int, int] | None:
         """(seq, start) of the last line known at or before ``seq``, and the start of the next one; 0 if it has none.
@@ -96,27 +96,27 @@ class Offsets:
         following = anchors.starts[index + 1] if index + 1 < len(anchors.starts) else 0
         return seqs[index], anchors.starts[index], following
 
-    def keep(self, first: int, size: int) -> None:
+    def store(self, first: int, size: int) -> None:
         """The segment is full, with ``size`` bytes: keeps its index. One of which a part was never seen is made when it is read."""
         anchors = self._anchors.get(first)
         if anchors is not None and not anchors.gap and self._may_write:
             body = msgspec.json.encode(_Index(size, anchors.starts))
             with suppress(OSError):  # a cache that cannot be written is not needed
                 ensure_cache(self._disk, self._folder)
-                publish(self._disk, self._path(first), seal_up(body[:-1]), durable=False)
+                replace_file(self._disk, self._path(first), add_checksum(body[:-1]), durable=False)
 
     def _path(self, first: int) -> Path:
         return self._folder / CACHE / f"{first:016d}.offsets"
 
-    def _load(self, first: int, status: os.stat_result) -> Anchors | None:
+    def _load(self, first: int, status: os.stat_result) -> SegmentOffsets | None:
         try:
-            index = checked(read_file(self._disk, self._path(first)), _decode)
+            index = decode_verified(read_file(self._disk, self._path(first)), _decode)
         except OSError:
             return None
         if index is None or index.bytes != status.st_size:
             return None
         seqs = list(range(first, first + STRIDE * len(index.starts), STRIDE))
-        anchors = self._anchors[first] = Anchors(status.st_ino, seqs, index.starts, end=index.bytes)
+        anchors = self._anchors[first] = SegmentOffsets(status.st_ino, seqs, index.starts, end=index.bytes)
         return anchors
 
 

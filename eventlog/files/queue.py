@@ -14,11 +14,11 @@ from typing import Literal
 
 import msgspec
 
-from chatfold.eventlog.batch import Append
+from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.segment import Place
+from chatfold.eventlog.files.segment import Tail
 from chatfold.eventlog.files.workers import Shares, Workers
-from chatfold.eventlog.files.writer import Outcome, Writer
+from chatfold.eventlog.files.writer import LogWriter, Result
 from chatfold.eventlog.storage import Durability
 
 OPEN_CHATS = 128
@@ -30,25 +30,25 @@ _LATER_S = 0.2
 _GROUP_BYTES = 4 << 20
 
 
-class Job(msgspec.Struct, frozen=True):
+class PendingAppend(msgspec.Struct, frozen=True):
     """An append or, without a ``request``, a sync or the end of a segment; and who waits for it, if anybody does.
 
-    Seen by the collector, as ``Outcome`` is.
+    Seen by the collector, as ``Result`` is.
     """
 
-    request: Append | None
+    request: AppendRequest | None
     durability: Durability
     loop: asyncio.AbstractEventLoop | None = None
     future: "asyncio.Future[list[Entry]] | None" = None
     end: tuple[int, int] | None = None
 
 
-class Lane:
+class ChatQueue:
     """One chat's queue. At most one thread is in its writer at a time: whoever entered."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: LogWriter) -> None:
         self.writer = writer
-        self.queue: deque[Job] = deque()
+        self.queue: deque[PendingAppend] = deque()
         self.busy = False
         self.lock = threading.Lock()
         self.due: Literal["", "sync", "witness"] = ""  # what is to be done soon
@@ -60,15 +60,15 @@ class Lane:
             free, self.busy = not self.busy, True
         return free
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[PendingAppend]:
         """The next group; none, and the lane is free, if nobody waits."""
-        group: list[Job] = []
+        group: list[PendingAppend] = []
         size = 0
         with self.lock:
             while self.queue and size < _GROUP_BYTES:
                 job = self.queue.popleft()
                 group.append(job)
-                size += sum([len(draft.raw) for draft in job.request.drafts]) if job.request else 0
+                size += sum([len(draft.raw) for draft in job.request.events]) if job.request else 0
             self.busy = bool(group)
         return group
 
@@ -76,28 +76,28 @@ class Lane:
 class _Written(msgspec.Struct, frozen=True):
     """An append that is in the file, by whoever has the lane until it is synced."""
 
-    lane: Lane
-    job: Job
-    outcome: Outcome
+    lane: ChatQueue
+    job: PendingAppend
+    outcome: Result
 
 
-class Lanes:
+class CommitQueue:
     """``open_writer(chat)`` makes the writer of a chat; ``wake(chat, tail)`` is called on a loop when a chat has grown."""
 
-    def __init__(self, open_writer: Callable[[str], Writer], wake: Callable[[str, Place], None]) -> None:
+    def __init__(self, open_writer: Callable[[str], LogWriter], wake: Callable[[str, Tail], None]) -> None:
         self._open_writer = open_writer
         self._wake = wake
-        self._lanes: OrderedDict[str, Lane] = OrderedDict()
+        self._lanes: OrderedDict[str, ChatQueue] = OrderedDict()
         self._workers = Workers(_THREADS, "chatfold")
         self._syncs = Shares(self._workers, _SYNCING, self._sync)
         self._closed = threading.Event()
         self._due = threading.Event()
         self._keeper: threading.Thread | None = None
         self._later_s = _LATER_S
-        self._retiring: set[Lane] = set()
+        self._retiring: set[ChatQueue] = set()
         self._failed: Exception | None = None  # a sync of one that was retired: whoever flushes is told
 
-    async def append(self, request: Append, durability: Durability) -> list[Entry]:
+    async def append(self, request: AppendRequest, durability: Durability) -> list[Entry]:
         lane = self._lane(request.chat)
         if lane.enter():
             # Nothing to wait for but a copy into the page cache: to do it on a thread would cost ten times as much, and threads
@@ -131,7 +131,7 @@ class Lanes:
         if lane is not None:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[list[Entry]] = loop.create_future()
-            self._submit(lane, Job(None, "full", loop, future, (upto, least)))
+            self._submit(lane, PendingAppend(None, "full", loop, future, (upto, least)))
             await future
 
     def forget(self, chat: str) -> None:
@@ -142,7 +142,7 @@ class Lanes:
             if lane.enter():
                 self._let_go(lane)
 
-    def _let_go(self, lane: Lane) -> None:
+    def _let_go(self, lane: ChatQueue) -> None:
         """Of a chat that was deleted: its files would be kept, by the system too, for as long as we have them open."""
         lane.writer.close()
         with lane.lock:
@@ -178,10 +178,10 @@ class Lanes:
 
     # --- lanes -----------------------------------------------------------------------------------------
 
-    def _lane(self, chat: str) -> Lane:
+    def _lane(self, chat: str) -> ChatQueue:
         lane = self._lanes.get(chat)
         if lane is None:
-            lane = self._lanes[chat] = Lane(self._open_writer(chat))
+            lane = self._lanes[chat] = ChatQueue(self._open_writer(chat))
         # The most recently used is last. Not taken out for that: whoever looks after them meanwhile would pass over it.
         self._lanes.move_to_end(chat)
         self._make_room()
@@ -197,47 +197,49 @@ class Lanes:
                 self._retiring.add(lane)
                 self._workers.submit(self._retire, lane)
 
-    def _retire(self, lane: Lane) -> None:
+    def _retire(self, lane: ChatQueue) -> None:
         self._failed = lane.writer.sync() or self._failed
         lane.writer.retire()
         self._work(lane)  # somebody may have got hold of it meanwhile
         self._retiring.discard(lane)
 
-    def _leave(self, lane: Lane) -> None:
+    def _leave(self, lane: ChatQueue) -> None:
         if not self._is_left(lane):
             self._workers.submit(self._tidy, lane)
 
-    def _is_left(self, lane: Lane) -> bool:
+    def _is_left(self, lane: ChatQueue) -> bool:
         """Is the lane free again? Not if somebody came meanwhile or there is something to tidy up."""
         with lane.lock:
             lane.busy = stays = bool(lane.queue) or lane.writer.is_untidy or lane.gone
         return not stays  # not ``lane.busy``, which may be somebody else's by now
 
-    def _tidy(self, lane: Lane) -> None:
+    def _tidy(self, lane: ChatQueue) -> None:
         lane.writer.tidy()
         self._work(lane)
 
     # --- jobs ------------------------------------------------------------------------------------------
 
     def _wait(
-        self, lane: Lane, request: Append | None, durability: Durability
+        self, lane: ChatQueue, request: AppendRequest | None, durability: Durability
     ) -> asyncio.Future[list[Entry]]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Entry]] = loop.create_future()
-        self._submit(lane, Job(request, durability, loop, future))
+        self._submit(lane, PendingAppend(request, durability, loop, future))
         return future
 
-    def _synced(self, lane: Lane, request: Append, outcome: Outcome) -> asyncio.Future[list[Entry]]:
+    def _synced(
+        self, lane: ChatQueue, request: AppendRequest, outcome: Result
+    ) -> asyncio.Future[list[Entry]]:
         """Of what is written already. The lane stays ours until it is synced."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Entry]] = loop.create_future()
-        self._syncs.add(_Written(lane, Job(request, "full", loop, future), outcome))
+        self._syncs.add(_Written(lane, PendingAppend(request, "full", loop, future), outcome))
         return future
 
     def _sync(self, some: list[_Written]) -> None:
         """On a thread. Nothing here needs the loop to go on: another one may use the chats next."""
-        outcomes: list[Outcome] = []
-        untidy: list[Lane] = []
+        outcomes: list[Result] = []
+        untidy: list[ChatQueue] = []
         for written in some:
             lane = written.lane
             outcomes.append(self._outcome_of(written))
@@ -249,21 +251,21 @@ class Lanes:
         for lane in untidy:
             self._tidy(lane)
 
-    def _outcome_of(self, written: _Written) -> Outcome:
+    def _outcome_of(self, written: _Written) -> Result:
         try:
             error = written.lane.writer.sync()
         except BaseException as bug:  # noqa: BLE001 (reported to whoever waits)
             return _failed(bug)
-        return written.outcome if error is None else Outcome(error=error)
+        return written.outcome if error is None else Result(error=error)
 
-    def _submit(self, lane: Lane, job: Job) -> None:
+    def _submit(self, lane: ChatQueue, job: PendingAppend) -> None:
         with lane.lock:
             lane.queue.append(job)
             start, lane.busy = not lane.busy, True
         if start:
             self._workers.submit(self._work, lane)
 
-    def _work(self, lane: Lane) -> None:
+    def _work(self, lane: ChatQueue) -> None:
         """On a thread: commits group after group until nobody waits."""
         while group := lane.take():
             try:
@@ -276,31 +278,31 @@ class Lanes:
         if lane.gone and lane.enter():
             self._let_go(lane)
 
-    def _commit(self, lane: Lane, group: list[Job]) -> list[Outcome]:
+    def _commit(self, lane: ChatQueue, group: list[PendingAppend]) -> list[Result]:
         appends = [job for job in group if job.request is not None]
-        outcomes: list[Outcome] = []
+        outcomes: list[Result] = []
         if appends:
             requests = [job.request for job in appends if job.request is not None]
             outcomes = lane.writer.commit(requests, sync=[job.durability == "full" for job in appends]) or []
             self._after(lane, "normal" if any(job.durability == "normal" for job in appends) else "full")
         syncs = any(job.request is None and job.end is None for job in group)
-        synced = Outcome(error=lane.writer.sync()) if syncs else Outcome()
+        synced = Result(error=lane.writer.sync()) if syncs else Result()
         if syncs and not appends:
             self._after(lane, "full")  # it is witnessed
         answers = iter(outcomes)
         return [next(answers) if job.request else self._ended(lane, job) or synced for job in group]
 
-    def _ended(self, lane: Lane, job: Job) -> Outcome | None:
-        return Outcome(error=lane.writer.end_segment(*job.end)) if job.end else None
+    def _ended(self, lane: ChatQueue, job: PendingAppend) -> Result | None:
+        return Result(error=lane.writer.end_segment(*job.end)) if job.end else None
 
-    def _after(self, lane: Lane, durability: Durability) -> None:
+    def _after(self, lane: ChatQueue, durability: Durability) -> None:
         """What an append leaves to be done by others."""
         if durability != "off":
             with lane.lock:
                 lane.due = "sync" if durability == "normal" or lane.due == "sync" else "witness"
             self._due.set()
             if self._keeper is None and not self._has_started_keeper() and durability == "normal":
-                self._submit(lane, Job(None, "full"))
+                self._submit(lane, PendingAppend(None, "full"))
         ready = lane.writer.ready_seal()
         if ready is not None:
             self._workers.submit(ready)
@@ -324,11 +326,11 @@ class Lanes:
                 with lane.lock:
                     due, lane.due = lane.due, ""
                 if due == "sync":
-                    self._submit(lane, Job(None, "full"))
+                    self._submit(lane, PendingAppend(None, "full"))
                 elif due == "witness":
                     self._witness(lane)
 
-    def _witness(self, lane: Lane) -> None:
+    def _witness(self, lane: ChatQueue) -> None:
         if lane.enter():
             lane.writer.bear_witness()
             self._leave(lane)
@@ -337,9 +339,9 @@ class Lanes:
                 lane.due = lane.due or "witness"
             self._due.set()
 
-    def _answer(self, group: list[Job], outcomes: list[Outcome]) -> None:
+    def _answer(self, group: list[PendingAppend], outcomes: list[Result]) -> None:
         """Wakes each loop once for the whole group."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Job, Outcome]]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[PendingAppend, Result]]] = {}
         for job, outcome in zip(group, outcomes, strict=True):
             if job.loop is not None:
                 by_loop.setdefault(job.loop, []).append((job, outcome))
@@ -352,7 +354,7 @@ class Lanes:
         if lane is not None and lane.writer.tail is not None:
             self._wake(chat, lane.writer.tail)
 
-    def _settle(self, answers: list[tuple[Job, Outcome]]) -> None:
+    def _settle(self, answers: list[tuple[PendingAppend, Result]]) -> None:
         for job, outcome in answers:
             if job.future is not None and not job.future.done():  # cancelled: it is on disk all the same
                 if outcome.error is not None:
@@ -364,8 +366,8 @@ class Lanes:
         self._make_room()  # of many that were busy at once
 
 
-def _failed(error: BaseException) -> Outcome:
+def _failed(error: BaseException) -> Result:
     """Of what nobody expected."""
     if isinstance(error, MemoryError):
-        return Outcome(error=error)
-    return Outcome(error=RuntimeError(f"a bug in chatfold: {error!r}"))
+        return Result(error=error)
+    return Result(error=RuntimeError(f"a bug in chatfold: {error!r}"))

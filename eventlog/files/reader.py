@@ -14,41 +14,50 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
-from chatfold.eventlog.codec import Stretch, decode_stretch
+from chatfold.eventlog.codec import Page, decode_page
 from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoSuchChat
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.blobs import read_blob
 from chatfold.eventlog.files.chat_dir import LOCK_FILE
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.neighbours import check_neighbours
+from chatfold.eventlog.files.neighbours import check_continuity
 from chatfold.eventlog.files.offsets import STRIDE, Offsets
-from chatfold.eventlog.files.recovery import durable_after
-from chatfold.eventlog.files.seal import Sealed, read_sealed
+from chatfold.eventlog.files.recovery import highest_durable_seq_after
+from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
 from chatfold.eventlog.files.segment import (
     PAGE,
-    Page,
-    Place,
+    PageEnd,
     Position,
-    Stop,
-    committed,
-    first_of,
-    is_after,
-    line_after,
-    line_before,
-    line_near,
-    lines_back,
+    SegmentPage,
+    Tail,
+    bisect_line,
+    end_of_last_batch,
+    ends_with_link,
+    parse_segment_name,
+    read_line_after,
+    read_line_before,
     read_page,
+    read_pages_back,
     segment_name,
 )
-from chatfold.eventlog.files.watermark import Witness, read_witness
-from chatfold.eventlog.line import ENTRY, ESCAPE, link_of, prev_of, read_header, resolve, seq_of, verifies
+from chatfold.eventlog.files.watermark import Watermark, read_watermark
+from chatfold.eventlog.line import (
+    DEL_BYTE,
+    ENTRY_PREFIX,
+    has_valid_sum,
+    link_after,
+    parse_header,
+    parse_prev,
+    parse_seq,
+    resolve_line,
+)
 
 BIG_PAGE = 1 << 18
 _FINAL = 1 << 62  # later than any seq
 _TICK = 2 * 10**9  # ns in which two changes of a file may leave it with the same time, and more
 
 
-class Folder:
+class LogReader:
     """``indexing``: for a writer, who keeps the index of a segment that it has filled, and must have seen all of it."""
 
     def __init__(
@@ -60,16 +69,18 @@ class Folder:
         self.offsets = Offsets(path, disk, may_write=may_write)
         self._indexing = indexing
         self.lock = threading.Lock()  # for whoever uses one folder on several threads
-        self._tail: Place | None = None
-        self._seen: tuple[Place, tuple[int, ...]] | None = None  # the tail, and how the file looks
+        self._tail: Tail | None = None
+        self._seen: tuple[Tail, tuple[int, ...]] | None = None  # the tail, and how the file looks
         self.snapshots: list[int] | None = None  # those that stay, once somebody has looked
         self._firsts: list[int] = []
         self._paths: dict[int, Path] = {}
         self._asked = (0, path)  # the last segment that was asked for, whether it is there
         self._lock_file = path / LOCK_FILE
-        self._fitting: dict[int, int] = {}  # segments that fit in between the others, with their inodes
+        self._verified_inodes: dict[
+            int, int
+        ] = {}  # segments that fit in between the others, with their inodes
 
-    def remember(self, tail: Place) -> None:
+    def remember(self, tail: Tail) -> None:
         """The log ends here: says whoever has just written it."""
         self._tail, self._seen = tail, None
 
@@ -79,7 +90,7 @@ class Folder:
         self._firsts = []
         self.offsets.forget()
 
-    def identity(self) -> tuple[int, int] | None:
+    def chat_identity(self) -> tuple[int, int] | None:
         """Another one for every chat that ever had this key: nobody touches a chat's lock file. None if there is no chat."""
         try:
             status = self.disk.stat(self._lock_file)
@@ -88,26 +99,26 @@ class Folder:
         return status.st_ino, status.st_ctime_ns
 
     @contextmanager
-    def unless_deleted(self) -> Iterator[None]:
+    def translating_deletion(self) -> Iterator[None]:
         """What looks damaged or missing because the chat was deleted meanwhile, or another took its place, is ChatDeleted."""
-        before = self.identity()
+        before = self.chat_identity()
         try:
             yield
         except (CorruptLog, FileNotFoundError):
-            if self.identity() == before:
+            if self.chat_identity() == before:
                 raise
             self.forget()
             raise ChatDeleted("the chat was deleted", chat=self.chat, path=self.path) from None
 
     @contextmanager
-    def if_there(self) -> Iterator[None]:
+    def ignoring_deletion(self) -> Iterator[None]:
         """Left quietly if there is no such chat, or it is deleted meanwhile."""
-        with suppress(NoSuchChat, ChatDeleted), self.unless_deleted():
+        with suppress(NoSuchChat, ChatDeleted), self.translating_deletion():
             yield
 
     # --- segments ------------------------------------------------------------------------------------
 
-    def segment(self, first: int) -> Path:
+    def segment_path(self, first: int) -> Path:
         path = self._paths.get(first)
         if path is None:  # making a Path takes longer than a stat
             path = self._paths[first] = self.path / segment_name(first)
@@ -119,88 +130,92 @@ class Folder:
             names = self.disk.names(self.path)
         except (FileNotFoundError, NotADirectoryError):
             raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
-        firsts = sorted([first for first in map(first_of, names) if first is not None])
+        firsts = sorted([first for first in map(parse_segment_name, names) if first is not None])
         if not firsts:
             raise CorruptLog("a chat without a segment", chat=self.chat, path=self.path)
         return firsts
 
-    def is_border(self, seq: int) -> bool:
+    def is_segment_end(self, seq: int) -> bool:
         """Is this the last seq of a full segment?"""
-        return self._exists(seq + 1)
+        return self.has_segment(seq + 1)
 
     @contextmanager
-    def opened(self, first: int) -> Iterator[int]:
+    def open_segment(self, first: int) -> Iterator[int]:
         """A segment's descriptor; whatever goes wrong while it is open is told with chat and path."""
-        fd = self.disk.open_read(self.segment(first))
+        fd = self.disk.open_read(self.segment_path(first))
         try:
             yield fd
         except ChatfoldError as error:
-            error.chat, error.path, error.seq = self.chat, self.segment(first), error.seq or first
+            error.chat, error.path, error.seq = self.chat, self.segment_path(first), error.seq or first
             raise
         finally:
             self.disk.close(fd)
 
     def sync(self) -> None:
         """Makes all of it durable. Segments before the last one are."""
-        with self.opened(self.segments()[-1]) as fd:
+        with self.open_segment(self.segments()[-1]) as fd:
             self.disk.sync(fd)
 
-    def start(self, first: int, fd: int) -> Position:
+    def read_header_at(self, first: int, fd: int) -> Position:
         """The place after the header. Checks that the file is the one its name says."""
         line, newline, _ = read_at(self.disk, fd, 0, 512).partition(b"\n")
-        head = read_header(line if newline else b"")
+        head = parse_header(line if newline else b"")
         if head.seq + 1 != first:
             raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
         inode = self.disk.fstat(fd).st_ino
-        if self._fitting.get(first) != inode:
+        if self._verified_inodes.get(first) != inode:
             if not self._firsts or self._firsts[-1] < first:  # listed once, not with each of many segments
                 self._firsts = self.segments()
-            check_neighbours(self.disk, self.segment, self._firsts, first)
-            self._fitting[first] = inode
-        return Position(head.seq, head.sum.encode(), len(line) + 1)
+            check_continuity(self.disk, self.segment_path, self._firsts, first)
+            self._verified_inodes[first] = inode
+        return Position(head.seq, head.link.encode(), len(line) + 1)
 
     # --- the end of the log ----------------------------------------------------------------------------
 
-    def tail(self) -> Place:
+    def tail(self) -> Tail:
         """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
         witness = None
         known = self._tail is not None
         try:
             if self._tail is None:
                 # Before the files: it may lag behind, never lead.
-                witness = read_witness(self.disk, self.path)
-                tail = self._witnessed(witness) or self._advance(self._enter(self.segments()[-1]))
+                witness = read_watermark(self.disk, self.path)
+                tail = self._tail_from_watermark(witness) or self._refresh_tail(
+                    self._open_at_start(self.segments()[-1])
+                )
             else:
-                tail = self._tail if self._is_as_seen(self._tail) else self._advance(self._tail)
-            while tail.at.seq >= tail.first and self._exists(tail.at.seq + 1):
-                tail = self._advance(self._enter(tail.at.seq + 1, tail.at.link))
+                tail = self._tail if self._is_unchanged(self._tail) else self._refresh_tail(self._tail)
+            while tail.position.seq >= tail.first and self.has_segment(tail.position.seq + 1):
+                tail = self._refresh_tail(self._open_at_start(tail.position.seq + 1, tail.position.link))
         except FileNotFoundError:
             self.forget()
             if known:  # another chat may have taken the place, which has no such segment
                 return self.tail()
             raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
-        if witness is not None and witness.seq > tail.at.seq:
+        if witness is not None and witness.seq > tail.position.seq:
             raise self._corrupt(
-                tail.first, tail.at, f"seq {witness.seq} was durable and is not there any more"
+                tail.first, tail.position, f"seq {witness.seq} was durable and is not there any more"
             )
         self._tail = tail
         return tail
 
-    def _witnessed(self, witness: Witness | None) -> Place | None:
+    def _tail_from_watermark(self, witness: Watermark | None) -> Tail | None:
         """The tail, from where the witness says on. None if there is not the very line it names, or more segments follow."""
         if witness is None or (self._indexing and witness.end <= PAGE):
             return None  # what is short is read whole
-        with suppress(FileNotFoundError), self.opened(witness.segment) as fd:
+        with suppress(FileNotFoundError), self.open_segment(witness.segment) as fd:
             status = self.disk.fstat(fd)
-            if witness.names(line_before(self.disk, fd, witness.end)):
+            if witness.is_of_line(read_line_before(self.disk, fd, witness.end)):
                 inode = status.st_ino
-                self._fitting[witness.segment] = inode  # it is ours: no other chat has a line of that sum
-                self.start(witness.segment, fd)
-                tail = self._onward(Place(witness.segment, witness.position, inode), fd, status)
+                self._verified_inodes[witness.segment] = (
+                    inode  # it is ours: no other chat has a line of that sum
+                )
+                self.read_header_at(witness.segment, fd)
+                tail = self._scan_forward(Tail(witness.segment, witness.position, inode), fd, status)
                 return None if tail.sealed and self.segments()[-1] != tail.first else tail
         return None
 
-    def _exists(self, first: int) -> bool:
+    def has_segment(self, first: int) -> bool:
         """Asked after each append of the next segment, which is hardly ever there: its path is not kept with the others."""
         if self._asked[0] != first:
             self._asked = first, self._paths.get(first) or self.path / segment_name(first)
@@ -210,52 +225,54 @@ class Folder:
             return False
         return True
 
-    def _enter(self, first: int, link: bytes | None = None) -> Place:
-        with self.opened(first) as fd:
-            at = self.start(first, fd)
+    def _open_at_start(self, first: int, link: bytes | None = None) -> Tail:
+        with self.open_segment(first) as fd:
+            at = self.read_header_at(first, fd)
             if link is not None and at.link != link:
                 raise CorruptLog("the segment does not follow the one before it", offset=0, seq=first)
-            return Place(first, at, self.disk.fstat(fd).st_ino)
+            return Tail(first, at, self.disk.fstat(fd).st_ino)
 
-    def _advance(self, tail: Place) -> Place:
-        with self.opened(tail.first) as fd:
+    def _refresh_tail(self, tail: Tail) -> Tail:
+        with self.open_segment(tail.first) as fd:
             status = self.disk.fstat(fd)
-            is_same = status.st_ino == tail.inode and status.st_size >= tail.at.offset
-            if not is_same or (tail.at.seq >= tail.first and not is_after(self.disk, fd, tail.at)):
+            is_same = status.st_ino == tail.inode and status.st_size >= tail.position.offset
+            if not is_same or (
+                tail.position.seq >= tail.first and not ends_with_link(self.disk, fd, tail.position)
+            ):
                 self.forget()  # redacted, repaired or replaced under us: lines stand elsewhere now
-                tail = Place(tail.first, self.start(tail.first, fd), status.st_ino)
-            return self._onward(tail, fd, status)
+                tail = Tail(tail.first, self.read_header_at(tail.first, fd), status.st_ino)
+            return self._scan_forward(tail, fd, status)
 
-    def _onward(self, tail: Place, fd: int, status: os.stat_result) -> Place:
-        at = whole = tail.at
-        stop = Stop.MORE if status.st_size > at.offset else Stop.END
-        while stop is Stop.MORE:
+    def _scan_forward(self, tail: Tail, fd: int, status: os.stat_result) -> Tail:
+        at = whole = tail.position
+        stop = PageEnd.MORE if status.st_size > at.offset else PageEnd.END
+        while stop is PageEnd.MORE:
             page = read_page(self.disk, fd, at, BIG_PAGE)
-            if page.stop is Stop.BAD:
+            if page.stop is PageEnd.BAD:
                 page = read_page(self.disk, fd, at, BIG_PAGE)  # a writer may just have rolled back
-            self.offsets.note(tail.first, tail.inode, at.seq + 1, at.offset, page.lines)
-            whole = committed(whole, at, page)
+            self.offsets.record(tail.first, tail.inode, at.seq + 1, at.offset, page.lines)
+            whole = end_of_last_batch(whole, at, page)
             at, stop = page.at, page.stop
-        if stop is Stop.BAD:
+        if stop is PageEnd.BAD:
             self._judge(tail.first, fd, whole)
-        place = Place(tail.first, whole, tail.inode, stop is Stop.SEALED)
+        place = Tail(tail.first, whole, tail.inode, stop is PageEnd.SEALED)
         # As long as a change may leave the file with the time it has, its looks say nothing.
         is_settled = status.st_ctime_ns and status.st_ctime_ns < time.time_ns() - _TICK
         ends_here = status.st_size == whole.offset
-        self._seen = (place, _look(status)) if is_settled and ends_here else None
+        self._seen = (place, _stat_key(status)) if is_settled and ends_here else None
         return place
 
-    def _is_as_seen(self, tail: Place) -> bool:
+    def _is_unchanged(self, tail: Tail) -> bool:
         """Has nobody touched the last segment since we read its end? Then one look tells all that reading it would."""
         if self._seen is None or self._seen[0] is not tail:
             return False
-        return _look(self.disk.stat(self.segment(tail.first))) == self._seen[1]
+        return _stat_key(self.disk.stat(self.segment_path(tail.first))) == self._seen[1]
 
     def _judge(self, first: int, fd: int, at: Position) -> None:
         """Returns if what follows ``at`` is torn, raises if it is damaged: see ``recovery``."""
-        witness = read_witness(self.disk, self.path)
+        witness = read_watermark(self.disk, self.path)
         durable = max(
-            durable_after(self.disk, fd, at.offset, _FINAL),
+            highest_durable_seq_after(self.disk, fd, at.offset, _FINAL),
             self.segments()[-1] - 1,
             witness.seq if witness else 0,
         )
@@ -263,62 +280,67 @@ class Folder:
             raise self._corrupt(first, at, "bytes that were durable do not verify")
 
     def _corrupt(self, first: int, at: Position, message: str) -> CorruptLog:
-        return CorruptLog(message, chat=self.chat, path=self.segment(first), offset=at.offset, seq=at.seq + 1)
+        return CorruptLog(
+            message, chat=self.chat, path=self.segment_path(first), offset=at.offset, seq=at.seq + 1
+        )
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    def pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[list[bytes]]:
+    def line_pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[list[bytes]]:
         """The lines ``first`` … ``last`` as they were written, in order. The first page is small."""
-        for page in self.stretches(first, last, size):
-            yield page.lines() if isinstance(page, Stretch) else page
+        for page in self.pages(first, last, size):
+            yield page.lines() if isinstance(page, Page) else page
 
-    def stretches(self, first: int, last: int | None, size: int) -> Iterator[list[bytes] | Stretch]:
+    def pages(self, first: int, last: int | None, size: int) -> Iterator[list[bytes] | Page]:
         """Verified lines; not cut up where a full segment is read from its start."""
-        end = self.tail().at.seq
+        end = self.tail().position.seq
         last = end if last is None else min(last, end)
         while first <= last:
             place = self._seek(first)
-            sealed: Sealed | None = None
-            while place.at.seq < last:
-                if place.at.seq < place.first:  # a segment starts
+            sealed: SealedSegment | None = None
+            while place.position.seq < last:
+                if place.position.seq < place.first:  # a segment starts
                     sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
                 page = self._page(place, size, sealed)
                 if page is None:  # the segment was swapped under us: look for the place again
-                    self._check_past(place.at)
+                    self._verify_prefix(place.position)
                     break
                 size = BIG_PAGE
-                lines = page.stretch or page.lines[max(0, first - place.at.seq - 1) : last - place.at.seq]
+                lines = (
+                    page.stretch
+                    or page.lines[max(0, first - place.position.seq - 1) : last - place.position.seq]
+                )
                 first = max(first, page.at.seq + 1)
                 if lines:
                     yield lines
-                place = Place(place.first, page.at, place.inode)
-                if page.stop is not Stop.MORE and page.at.seq < last:
+                place = Tail(place.first, page.at, place.inode)
+                if page.stop is not PageEnd.MORE and page.at.seq < last:
                     place = self._next_segment(place, page.stop)
 
-    def _check_past(self, at: Position) -> None:
+    def _verify_prefix(self, at: Position) -> None:
         """Erasing keeps the links: what was shown so far is still the past of what is there now, or that is another chat."""
         if at.seq and at.link and self.link(at.seq) != at.link.decode():
             raise self._corrupt(self.segment_of(at.seq), at, "another chat was put in this one's place")
 
-    def _sealed(self, place: Place, last: int) -> Sealed | None:
+    def _sealed(self, place: Tail, last: int) -> SealedSegment | None:
         """The segment that starts here, if it is verified at once."""
-        with self.opened(place.first) as fd:
+        with self.open_segment(place.first) as fd:
             is_it = self.disk.fstat(fd).st_ino == place.inode
-            return read_sealed(self.disk, fd, place.at, last) if is_it else None
+            return read_if_sealed(self.disk, fd, place.position, last) if is_it else None
 
-    def _page(self, place: Place, size: int, sealed: Sealed | None = None) -> Page | None:
-        with self.opened(place.first) as fd:
+    def _page(self, place: Tail, size: int, sealed: SealedSegment | None = None) -> SegmentPage | None:
+        with self.open_segment(place.first) as fd:
             inode = self.disk.fstat(fd).st_ino
             if inode != place.inode:
                 return None
-            at = place.at
+            at = place.position
             if sealed is not None:
                 return sealed.page(at, 4 * BIG_PAGE)  # it is in memory: what costs is each page
             page = read_page(self.disk, fd, at, size)
-            self.offsets.note(place.first, inode, at.seq + 1, at.offset, page.lines)
-            if page.stop is Stop.BAD and not page.lines:
+            self.offsets.record(place.first, inode, at.seq + 1, at.offset, page.lines)
+            if page.stop is PageEnd.BAD and not page.lines:
                 raise CorruptLog("a line does not verify", offset=at.offset, seq=at.seq + 1)
-            if page.lines and at.link is None and not self._follows(fd, at, prev_of(page.lines[0])):
+            if page.lines and at.link is None and not self._follows(fd, at, parse_prev(page.lines[0])):
                 raise CorruptLog(
                     "the line does not follow the one before it", offset=at.offset, seq=at.seq + 1
                 )
@@ -326,48 +348,46 @@ class Folder:
 
     def _follows(self, fd: int, at: Position, prev: bytes) -> bool:
         """Is the line after ``at`` the next one? A damaged line before it does not say; whoever reads that is told."""
-        if is_after(self.disk, fd, Position(at.seq, prev, at.offset)):
+        if ends_with_link(self.disk, fd, Position(at.seq, prev, at.offset)):
             return True
-        before = line_before(self.disk, fd, at.offset)
-        return not (before.startswith(ENTRY) and verifies(before))
+        before = read_line_before(self.disk, fd, at.offset)
+        return not (before.startswith(ENTRY_PREFIX) and has_valid_sum(before))
 
-    def _next_segment(self, place: Place, stop: Stop) -> Place:
-        first = place.at.seq + 1
-        if first == place.first or not self._exists(first):
+    def _next_segment(self, place: Tail, stop: PageEnd) -> Tail:
+        first = place.position.seq + 1
+        if first == place.first or not self.has_segment(first):
             early = "the segment ends too early, or the next one is missing"
             bad = "bytes that were durable do not verify"
-            raise self._corrupt(place.first, place.at, bad if stop is Stop.BAD else early)
-        return self._enter(first, place.at.link)
+            raise self._corrupt(place.first, place.position, bad if stop is PageEnd.BAD else early)
+        return self._open_at_start(first, place.position.link)
 
-    def pages_back(self, last: int | None = None) -> Iterator[list[bytes]]:
+    def line_pages_back(self, last: int | None = None) -> Iterator[list[bytes]]:
         """The lines up to ``last``, last page first, each page in order."""
-        return (stretch.lines() for stretch in self.stretches_back(last))
+        return (stretch.lines() for stretch in self.pages_back(last))
 
-    def stretches_back(self, last: int | None = None, most: int = _FINAL) -> Iterator[Stretch]:
+    def pages_back(self, last: int | None = None, most: int = _FINAL) -> Iterator[Page]:
         """The same, or the last ``most`` of them, not cut up."""
-        end = self.tail().at.seq
+        end = self.tail().position.seq
         last = end if last is None else min(last, end)
         least = max(0, last - most)
         link: bytes | None = None  # of the next one, as the line after it says
         while last > least:
             first = self.segment_of(last)
-            with self.opened(first) as fd:
+            with self.open_segment(first) as fd:
                 try:
                     for stretch in self._segment_back(first, fd, last, least, link):
                         yield stretch
-                        begin = stretch.first()
-                        last, link = seq_of(begin) - 1, prev_of(begin)
+                        begin = stretch.first_line()
+                        last, link = parse_seq(begin) - 1, parse_prev(begin)
                 except CorruptLog:
-                    if self.disk.stat(self.segment(first)).st_ino == self.disk.fstat(fd).st_ino:
+                    if self.disk.stat(self.segment_path(first)).st_ino == self.disk.fstat(fd).st_ino:
                         raise
                     self.tail()  # the segment was swapped under us: look for the place again
 
-    def _segment_back(
-        self, first: int, fd: int, last: int, least: int, link: bytes | None
-    ) -> Iterator[Stretch]:
+    def _segment_back(self, first: int, fd: int, last: int, least: int, link: bytes | None) -> Iterator[Page]:
         """Those of one segment, but none up to seq ``least``."""
-        start, end = self.start(first, fd).offset, self._end_of(last, fd)
-        for stretch, count in lines_back(self.disk, fd, start, end, last - least):
+        start, end = self.read_header_at(first, fd).offset, self._end_of(last, fd)
+        for stretch, count in read_pages_back(self.disk, fd, start, end, last - least):
             if not self._is_last(stretch, last, link):
                 raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
             yield stretch
@@ -379,76 +399,76 @@ class Folder:
         """The byte after line ``last``, or after the seal that follows it, of the segment it is in."""
         tail = self._tail or self.tail()
         status = self.disk.fstat(fd)
-        if last == tail.at.seq >= tail.first and tail.inode == status.st_ino:
-            return tail.at.offset
-        return status.st_size if self._exists(last + 1) else self.find(last + 1)[1]
+        if last == tail.position.seq >= tail.first and tail.inode == status.st_ino:
+            return tail.position.offset
+        return status.st_size if self.has_segment(last + 1) else self.offset_of(last + 1)[1]
 
-    def _is_last(self, lines: Stretch, last: int, link: bytes | None) -> bool:
+    def _is_last(self, lines: Page, last: int, link: bytes | None) -> bool:
         """Do these verified lines end with seq ``last``?"""
-        end = lines.last()
-        return seq_of(end) == last and (link is None or link_of(end) == link)
+        end = lines.last_line()
+        return parse_seq(end) == last and (link is None or link_after(end) == link)
 
     def line(self, seq: int) -> bytes:
         """One line as it was written. Only this one is verified, not those it is found by."""
         first = self.segment_of(seq)
-        with self.opened(first) as fd:
+        with self.open_segment(first) as fd:
             line = self.line_in(first, fd, seq)
         if line:
             return line
         # No index, a wrong one, or damage somewhere: find it by verifying every line on the way.
         self.offsets.drop(first)
-        for page in self.pages(seq, seq):
+        for page in self.line_pages(seq, seq):
             return page[0]
         raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
     def line_in(self, first: int, fd: int, seq: int) -> bytes:
         """One line of the segment that is open here; nothing if it is not found, or does not verify."""
-        near = self._near(first, fd, seq)
-        line = line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
-        return line if verifies(line) and line.startswith(b'{"seq":%d,' % seq) else b""
+        near = self._nearest_offset(first, fd, seq)
+        line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
+        return line if has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq) else b""
 
     def link(self, seq: int) -> str | None:
         """Of the line; None if there is no such line."""
-        at = self.tail().at
+        at = self.tail().position
         if seq == at.seq and at.link is not None:
             return at.link.decode()
-        return link_of(self.line(seq)).decode() if 0 < seq <= at.seq else None
+        return link_after(self.line(seq)).decode() if 0 < seq <= at.seq else None
 
     def blob(self, digest: str) -> bytes:
         return read_blob(self.disk, self.path, digest)
 
-    def whole(self, line: bytes, line_of: Callable[[int], bytes] | None = None) -> bytes:
+    def resolve_line(self, line: bytes, line_of: Callable[[int], bytes] | None = None) -> bytes:
         """The line with everything it keeps elsewhere put back. ``line_of``: if not ``line``."""
         try:
-            return resolve(line, line_of or self.line, self.blob)
+            return resolve_line(line, line_of or self.line, self.blob)
         except ChatfoldError as error:
-            now = self.line(seq_of(line))
+            now = self.line(parse_seq(line))
             if now != line:
-                return self.whole(now)  # erased since it was read, together with what it refers to
-            error.chat, error.seq = self.chat, seq_of(line)
+                return self.resolve_line(now)  # erased since it was read, together with what it refers to
+            error.chat, error.seq = self.chat, parse_seq(line)
             raise
 
-    def wholes(self, lines: list[bytes]) -> list[bytes]:
+    def resolve_lines(self, lines: list[bytes]) -> list[bytes]:
         # Most lines keep nothing elsewhere, and reading a long chat is mostly this line.
-        return [self.whole(line) if ESCAPE in line else line for line in lines]
+        return [self.resolve_line(line) if DEL_BYTE in line else line for line in lines]
 
-    def entries(self, stretch: Stretch) -> list[Entry]:
+    def entries(self, stretch: Page) -> list[Entry]:
         """What verified lines say, whole."""
         try:
-            return list(chain.from_iterable(decode_stretch(stretch, self.whole)))
+            return list(chain.from_iterable(decode_page(stretch, self.resolve_line)))
         except CorruptLog as error:
             error.chat = self.chat
             raise
 
     # --- finding a line ----------------------------------------------------------------------------------
 
-    def find(self, seq: int) -> tuple[int, int]:
+    def offset_of(self, seq: int) -> tuple[int, int]:
         """(segment, byte) at which the line starts."""
         while True:
             place = self._seek(seq)
-            at = place.at
+            at = place.position
             while at.seq + 1 < seq:
-                page = self._page(Place(place.first, at, place.inode), PAGE)
+                page = self._page(Tail(place.first, at, place.inode), PAGE)
                 if page is None:
                     break
                 if not page.lines:
@@ -470,47 +490,47 @@ class Folder:
             raise CorruptLog("the first segment is missing", chat=self.chat, path=self.path, seq=seq)
         return self._firsts[index]
 
-    def _seek(self, seq: int) -> Place:
+    def _seek(self, seq: int) -> Tail:
         """A place at or before the line; near it, if the segment's index is known."""
         first = self.segment_of(seq)
-        with self.opened(first) as fd:
-            start, inode = self.start(first, fd), self.disk.fstat(fd).st_ino
-            near = self._near(first, fd, seq)
+        with self.open_segment(first) as fd:
+            start, inode = self.read_header_at(first, fd), self.disk.fstat(fd).st_ino
+            near = self._nearest_offset(first, fd, seq)
             if near[0] == first:
-                return Place(first, start, inode)
+                return Tail(first, start, inode)
             if not read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
                 self.offsets.drop(first)  # it led to another line than it says
-                near = *line_near(self.disk, fd, start.offset, first, seq), 0
-            return Place(first, Position(near[0] - 1, None, near[1]), inode)
+                near = *bisect_line(self.disk, fd, start.offset, first, seq), 0
+            return Tail(first, Position(near[0] - 1, None, near[1]), inode)
 
-    def _near(self, first: int, fd: int, seq: int) -> tuple[int, int, int]:
-        """What ``offsets.nearest`` says of a line a little before ``seq``, also of the open segment, which has no index."""
+    def _nearest_offset(self, first: int, fd: int, seq: int) -> tuple[int, int, int]:
+        """What ``offsets.lookup`` says of a line a little before ``seq``, also of the open segment, which has no index."""
         status = self.disk.fstat(fd)
         full = self._tail is not None and first != self._tail.first
-        near = self.offsets.nearest(first, status, seq, full=full)
+        near = self.offsets.lookup(first, status, seq, full=full)
         if near is None and full:
             self.index(first)
-            near = self.offsets.nearest(first, status, seq, full=full)
+            near = self.offsets.lookup(first, status, seq, full=full)
         if near is None or seq - near[0] >= STRIDE:
-            near = *line_near(self.disk, fd, self.start(first, fd).offset, first, seq), 0
+            near = *bisect_line(self.disk, fd, self.read_header_at(first, fd).offset, first, seq), 0
         return near
 
     def index(self, first: int) -> None:
         """Makes the index of a full segment that has none."""
-        stop = Stop.MORE
+        stop = PageEnd.MORE
         self.offsets.drop(first)
-        with self.opened(first) as fd:
-            at, status = self.start(first, fd), self.disk.fstat(fd)
-            sealed = read_sealed(self.disk, fd, at, _FINAL)
-            while stop is Stop.MORE:
+        with self.open_segment(first) as fd:
+            at, status = self.read_header_at(first, fd), self.disk.fstat(fd)
+            sealed = read_if_sealed(self.disk, fd, at, _FINAL)
+            while stop is PageEnd.MORE:
                 page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
                 lines = page.stretch.lines() if page.stretch else page.lines
-                self.offsets.note(first, status.st_ino, at.seq + 1, at.offset, lines)
+                self.offsets.record(first, status.st_ino, at.seq + 1, at.offset, lines)
                 at, stop = page.at, page.stop
-        if stop is not Stop.BAD:
-            self.offsets.keep(first, status.st_size)
+        if stop is not PageEnd.BAD:
+            self.offsets.store(first, status.st_size)
 
 
-def _look(status: os.stat_result) -> tuple[int, ...]:
+def _stat_key(status: os.stat_result) -> tuple[int, ...]:
     """What is another after every change, unless that came in the same tick of the clock as the one before."""
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from chatfold.eventlog.batch import fingerprints_of
-from chatfold.eventlog.erasure import View, erasure, spread, tombstone
+from chatfold.eventlog.erasure import ErasureView, close_over_references, plan_erasure, tombstone
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
 from chatfold.eventlog.files.chat_dir import (
@@ -27,22 +27,22 @@ from chatfold.eventlog.files.chat_dir import (
     chat_path,
     drop_listing,
     remove_leftovers,
-    remove_unpublished,
+    remove_temp_files,
 )
-from chatfold.eventlog.files.disk import Disk, publish, read_file
-from chatfold.eventlog.files.lock import locked
+from chatfold.eventlog.files.disk import Disk, read_file, replace_file
+from chatfold.eventlog.files.lock import holding_lock
 from chatfold.eventlog.files.lookups import Lookups
 from chatfold.eventlog.files.offsets import CACHE
-from chatfold.eventlog.files.reader import Folder
-from chatfold.eventlog.files.seal import sealed
-from chatfold.eventlog.files.segment import Place
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.files.seal import build_sealed_segment
+from chatfold.eventlog.files.segment import Tail
 from chatfold.eventlog.files.snapshots import ERASED, tell_of_erasure
 from chatfold.eventlog.keys import folder_name
-from chatfold.eventlog.line import SEAL, UNREADABLE, Count, references
+from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count, parse_references
 from chatfold.eventlog.values import escape_text, unescape
 
 
-class _Wanted(msgspec.Struct):
+class ErasureIntent(msgspec.Struct):
     """What is to be erased in one chat. By links, too: where an entry was that was not durable, another may stand by now."""
 
     origin: str | None  # the link of its first entry, which a chat that took its place does not have
@@ -50,7 +50,7 @@ class _Wanted(msgspec.Struct):
 
 
 def redact_chats(
-    root: Path, chat: str, seqs: Collection[int], family: dict[str, Folder], looked_at: Collection[str]
+    root: Path, chat: str, seqs: Collection[int], family: dict[str, LogReader], looked_at: Collection[str]
 ) -> dict[str, list[int]]:
     """Erases ``seqs`` of ``chat`` wherever the same entries or texts are in its ``family``.
 
@@ -58,36 +58,38 @@ def redact_chats(
     """
     disk = family[chat].disk
     origin = family[chat].link(1)  # first: a chat that takes the place of one of these has another
-    end = family[chat].tail().at.seq
+    end = family[chat].tail().position.seq
     for seq in seqs:
         if not 0 < seq <= end:
             raise NoSuchPoint(f"there is no entry {seq}, the chat ends at {end}", chat=chat, seq=seq)
     ends = _ends(family)
-    erased = erasure(chat, seqs, _views(chat, family))
-    wanted: dict[str, _Wanted] = {}
+    erased = plan_erasure(chat, seqs, _views(chat, family))
+    wanted: dict[str, ErasureIntent] = {}
     for key, folder in family.items():
-        with folder.if_there():
+        with folder.ignoring_deletion():
             if key in erased:
                 folder.sync()  # after a power cut, what the note says must still be there
-            wanted[escape_text(key)] = _Wanted(origin, _links(folder, erased.get(key, ())))
+            wanted[escape_text(key)] = ErasureIntent(origin, _links(folder, erased.get(key, ())))
     note = root / f"{NOTE}{os.urandom(8).hex()}"
     data = msgspec.json.encode(wanted)
-    with locked(family[chat]):  # where it is written first, whoever holds the lock sweeps what a kill leaves
+    with holding_lock(
+        family[chat]
+    ):  # where it is written first, whoever holds the lock sweeps what a kill leaves
         draft = family[chat].path / note.name
-        publish(disk, draft, data)
+        replace_file(disk, draft, data)
         disk.rename(draft, note)
         disk.sync_folder(root)
-    return erased | _finish(disk, root, note, looked_at, ends)
+    return erased | _apply_intent(disk, root, note, looked_at, ends)
 
 
 def finish_redactions(disk: Disk, root: Path) -> None:
     """Does what the notes say that a kill left."""
     for name in disk.names(root):
         if name.startswith(NOTE):
-            _finish(disk, root, root / name)
+            _apply_intent(disk, root, root / name)
 
 
-def _finish(
+def _apply_intent(
     disk: Disk, root: Path, note: Path, looked_at: Collection[str] = (), ends: Mapping[str, int] | None = None
 ) -> dict[str, list[int]]:
     """What was erased, by chat. Also in forks that were made meanwhile, of a parent that was not erased yet.
@@ -99,9 +101,9 @@ def _finish(
         wanted = _read_note(note, read_file(disk, note))
         while wanted:
             for key, here in wanted.items():
-                folder = Folder(chat_path(root, key), key, disk)
+                folder = LogReader(chat_path(root, key), key, disk)
                 erased[key] = [*here.entries]
-                with suppress(NoSuchChat), locked(folder):
+                with suppress(NoSuchChat), holding_lock(folder):
                     if folder.link(1) == here.origin:
                         erased[key] = sorted(_erase(folder, here.entries, (ends or {}).get(key, 0)))
                     else:  # another chat, made after that one was deleted
@@ -114,38 +116,39 @@ def _finish(
     return {key: seqs for key, seqs in erased.items() if seqs}
 
 
-def _links(folder: Folder, seqs: Iterable[int]) -> dict[int, str]:
+def _links(folder: LogReader, seqs: Iterable[int]) -> dict[int, str]:
     return {seq: link for seq in seqs if (link := _link(folder, seq)) is not None}
 
 
-def _read_note(path: Path, data: bytes) -> dict[str, _Wanted]:
+def _read_note(path: Path, data: bytes) -> dict[str, ErasureIntent]:
     """A note is no cache: it must not be passed over."""
     try:
         wanted = {
-            unescape(key): one for key, one in msgspec.json.decode(data, type=dict[str, _Wanted]).items()
+            unescape(key): one
+            for key, one in msgspec.json.decode(data, type=dict[str, ErasureIntent]).items()
         }
         for key in wanted:
             folder_name(key)
-    except (*UNREADABLE, InvalidKey) as error:
+    except (*DECODE_ERRORS, InvalidKey) as error:
         raise CorruptLog(f"the note of what is to be erased cannot be read: {error}", path=path) from None
     return wanted
 
 
 def _in_new_forks(
     disk: Disk, root: Path, erased: dict[str, list[int]], looked_at: Collection[str]
-) -> dict[str, _Wanted]:
+) -> dict[str, ErasureIntent]:
     """What is still to be erased. Asked after everything in ``erased`` was: a fork of that is clean from now on."""
     origins = {_origin(disk, root, key) for key in erased}
     others = (key for key in chat_keys(disk, root) if key not in erased and key not in looked_at)
     new = [key for key in others if _origin(disk, root, key) in origins - {None}]
-    folders = {key: Folder(chat_path(root, key), key, disk) for key in (*erased, *new)}
+    folders = {key: LogReader(chat_path(root, key), key, disk) for key in (*erased, *new)}
     views = _views("", folders) if new else {}
     for key, seqs in erased.items():
-        plan = erasure(key, seqs, views) if key in views else {}
+        plan = plan_erasure(key, seqs, views) if key in views else {}
         found = {other: where for other, where in plan.items() if other in new}
         if found:
             return {
-                other: _Wanted(_link(folders[other], 1), _links(folders[other], where))
+                other: ErasureIntent(_link(folders[other], 1), _links(folders[other], where))
                 for other, where in found.items()
             }
     return {}
@@ -154,41 +157,41 @@ def _in_new_forks(
 def _origin(disk: Disk, root: Path, key: str) -> str | None:
     """What all forks of one chat have in common. A chat that cannot be read must not keep others from being erased."""
     with suppress(ChatfoldError, OSError):
-        return Folder(chat_path(root, key), key, disk).link(1)
+        return LogReader(chat_path(root, key), key, disk).link(1)
     return None
 
 
-def _ends(family: dict[str, Folder]) -> dict[str, int]:
+def _ends(family: dict[str, LogReader]) -> dict[str, int]:
     found: dict[str, int] = {}
     for key, folder in family.items():
-        with folder.if_there():
-            found[key] = folder.tail().at.seq
+        with folder.ignoring_deletion():
+            found[key] = folder.tail().position.seq
     return found
 
 
-def _views(chat: str, family: dict[str, Folder]) -> dict[str, View]:
+def _views(chat: str, family: dict[str, LogReader]) -> dict[str, ErasureView]:
     """Without those that were deleted meanwhile; but ``chat`` must be there."""
-    views: dict[str, View] = {}
+    views: dict[str, ErasureView] = {}
     for key, folder in family.items():
         if key == chat:
             views[key] = _view(folder)
         else:
-            with folder.if_there():
-                views[key] = View(partial(_link, folder), _view(folder).pointing)
+            with folder.ignoring_deletion():
+                views[key] = ErasureView(partial(_link, folder), _view(folder).references)
     return views
 
 
-def _link(folder: Folder, seq: int) -> str | None:
-    with folder.if_there():
+def _link(folder: LogReader, seq: int) -> str | None:
+    with folder.ignoring_deletion():
         return folder.link(seq)
     return None
 
 
-def _erase(folder: Folder, entries: dict[int, str], seen: int) -> set[int]:
+def _erase(folder: LogReader, entries: dict[int, str], seen: int) -> set[int]:
     """What was erased: also what was appended after seq ``seen`` and refers to it. Erasing twice is erasing once."""
     tail = folder.tail()
     wanted = {seq for seq, link in entries.items() if folder.link(seq) == link}
-    wanted = spread(wanted, _view(folder, seen + 1).pointing)
+    wanted = close_over_references(wanted, _view(folder, seen + 1).references)
     firsts = folder.segments()
     tell_of_erasure(folder.disk, folder.path)
     # Now as well: cut short after this, no snapshot says what the log does not say any more.
@@ -197,58 +200,60 @@ def _erase(folder: Folder, entries: dict[int, str], seen: int) -> set[int]:
     for first, following in reversed(list(zip(firsts, [*firsts[1:], 1 << 62], strict=True))):
         here = {seq for seq in wanted if first <= seq < following}
         if here or (first == tail.first and _is_torn(folder, tail)):
-            publish(folder.disk, folder.segment(first), _without(folder, first, here, tail))
-    remove_unpublished(folder.disk, folder.path)
+            replace_file(folder.disk, folder.segment_path(first), _rewrite_segment(folder, first, here, tail))
+    remove_temp_files(folder.disk, folder.path)
     folder.forget()
     _drop_blobs(folder)
-    _drop_copies(folder, wanted)
+    _purge_caches(folder, wanted)
     return wanted
 
 
-def _view(folder: Folder, first: int = 1) -> View:
+def _view(folder: LogReader, first: int = 1) -> ErasureView:
     """``first``: where to look for references."""
     folder.tail()
     pointing: list[tuple[int, set[int]]] = []
-    for page in folder.pages(first):
+    for page in folder.line_pages(first):
         for seq, line in enumerate(page, first):
             try:
-                targets = references(line)[0]
+                targets = parse_references(line)[0]
             except CorruptLog as error:
                 error.chat, error.path = folder.chat, folder.path
                 raise
             if targets:
                 pointing.append((seq, targets))
         first += len(page)
-    return View(folder.link, pointing)
+    return ErasureView(folder.link, pointing)
 
 
-def _is_torn(folder: Folder, tail: Place) -> bool:
-    return not tail.sealed and folder.disk.stat(folder.segment(tail.first)).st_size > tail.at.offset
+def _is_torn(folder: LogReader, tail: Tail) -> bool:
+    return (
+        not tail.sealed and folder.disk.stat(folder.segment_path(tail.first)).st_size > tail.position.offset
+    )
 
 
-def _without(folder: Folder, first: int, wanted: set[int], tail: Place) -> bytes:
+def _rewrite_segment(folder: LogReader, first: int, wanted: set[int], tail: Tail) -> bytes:
     """The segment's new content, without a torn tail. A seal is made anew, since it vouches for the bytes."""
-    data = read_file(folder.disk, folder.segment(first))
+    data = read_file(folder.disk, folder.segment_path(first))
     if first == tail.first and not tail.sealed:
-        data = data[: tail.at.offset]  # not set aside: that would be dropped next
+        data = data[: tail.position.offset]  # not set aside: that would be dropped next
     lines = data.split(b"\n")
     for seq in wanted:
         lines[1 + seq - first] = tombstone(lines[1 + seq - first])
-    return sealed(lines[:-2]) if lines[-2].startswith(SEAL) else b"\n".join(lines)
+    return build_sealed_segment(lines[:-2]) if lines[-2].startswith(SEAL_PREFIX) else b"\n".join(lines)
 
 
-def _drop_blobs(folder: Folder) -> None:
+def _drop_blobs(folder: LogReader) -> None:
     names = set(blob_names(folder.disk, folder.path))
     if names:
-        for page in folder.pages():
+        for page in folder.line_pages():
             for line in page:
-                names -= references(line)[1]
+                names -= parse_references(line)[1]
         for name in sorted(names):
             folder.disk.unlink(folder.path / BLOBS / name)
         folder.disk.sync_folder(folder.path / BLOBS)
 
 
-def _drop_copies(folder: Folder, wanted: set[int]) -> None:
+def _purge_caches(folder: LogReader, wanted: set[int]) -> None:
     """Caches and what was set aside may hold the same words."""
     left = {seq: fingerprints_of(folder.line(seq)) for seq in wanted}
     if left:
@@ -256,7 +261,7 @@ def _drop_copies(folder: Folder, wanted: set[int]) -> None:
     _drop_caches(folder)
 
 
-def _drop_caches(folder: Folder) -> None:
+def _drop_caches(folder: LogReader) -> None:
     for name in (ASIDE, CACHE):
         with suppress(FileNotFoundError):
             for inner in folder.disk.names(folder.path / name):

@@ -16,12 +16,12 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.disk import Disk, opened, publish, read_at, read_file
+from chatfold.eventlog.files.disk import Disk, opened, read_at, read_file, replace_file
 from chatfold.eventlog.files.offsets import CACHE, ensure_cache
-from chatfold.eventlog.line import checked, seal_up
+from chatfold.eventlog.line import add_checksum, decode_verified
 
 LOOKUPS = f"{CACHE}/lookups"
-ORIGIN = Head().sum
+ORIGIN = Head().link
 _SEQ = (1 << 32) - 1
 _ROW = 8  # bytes
 _BLOCK = 512  # rows, read at once where a bisection has come near
@@ -78,7 +78,7 @@ _decode_title = msgspec.json.Decoder(_Title).decode
 
 
 def _title(before: str, link: str, rows: bytes) -> bytes:
-    return seal_up(msgspec.json.encode(_Title(before, link, xxh3_64_hexdigest(rows)))[:-1]) + b"\n"
+    return add_checksum(msgspec.json.encode(_Title(before, link, xxh3_64_hexdigest(rows)))[:-1]) + b"\n"
 
 
 _START = len(_title(ORIGIN, ORIGIN, b""))
@@ -107,7 +107,7 @@ class Shelf:
         run = Run(first, last, "", "", 0)
         with suppress(OSError), opened(self._disk, self._folder / run.name) as fd:
             size = self._disk.fstat(fd).st_size - _START
-            title = checked(read_at(self._disk, fd, 0, _START)[:-1], _decode_title)
+            title = decode_verified(read_at(self._disk, fd, 0, _START)[:-1], _decode_title)
             if title is not None and size % _ROW == 0:
                 run = Run(first, last, title.before, title.link, size // _ROW)
                 if run.size > _FEW:
@@ -121,7 +121,7 @@ class Shelf:
         with suppress(OSError):
             data = read_file(self._disk, self._folder / run.name)
             body = memoryview(data)[_START:]
-            title = checked(data[: _START - 1], _decode_title)
+            title = decode_verified(data[: _START - 1], _decode_title)
             if title is not None and (title.link, title.xxh3) == (run.link, xxh3_64_hexdigest(body)):
                 rows = array("Q")
                 rows.frombytes(body)
@@ -158,7 +158,7 @@ class Shelf:
                 self._disk.make_folder(self._folder)
             body = run.rows.tobytes()
             content = (_title(run.before, run.link, body), body)
-            publish(self._disk, self._folder / run.name, content, durable=False)
+            replace_file(self._disk, self._folder / run.name, content, durable=False)
         except OSError:
             return run
         return msgspec.structs.replace(run, kept=True)

@@ -5,25 +5,25 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-from chatfold.eventlog.codec import Stretch, decode_stretch
+from chatfold.eventlog.codec import Page, decode_page
 from chatfold.eventlog.errors import NoSuchChat
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.chat_dir import read_key
 from chatfold.eventlog.files.disk import Disk, is_folder
 from chatfold.eventlog.files.quotes import Quotes
-from chatfold.eventlog.files.reader import BIG_PAGE, Folder
-from chatfold.eventlog.files.segment import first_of
+from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
+from chatfold.eventlog.files.segment import parse_segment_name
 from chatfold.eventlog.keys import chat_key
 from chatfold.eventlog.line import decode_all
 
 
-def open_folder(path: Path | str, disk: Disk | None = None) -> Folder:
+def open_folder(path: Path | str, disk: Disk | None = None) -> LogReader:
     """A chat's folder, for reading; nothing on disk is changed."""
     path = Path(path)
     disk = disk or Disk()
     if not is_folder(disk, path):
         raise NoSuchChat("not the folder of a chat", path=path)
-    return Folder(path, chat_key(path.name) or read_key(disk, path) or path.name, disk)
+    return LogReader(path, chat_key(path.name) or read_key(disk, path) or path.name, disk)
 
 
 def scan(path: Path | str, first: int = 1, last: int | None = None) -> Iterator[Entry]:
@@ -35,7 +35,7 @@ def scan(path: Path | str, first: int = 1, last: int | None = None) -> Iterator[
 
 def _scan(path: Path, first: int, last: int | None) -> Iterator[Iterable[Entry]]:
     """Nothing is read, or found missing, before the first entry is asked for."""
-    segment = first_of(path.name)
+    segment = parse_segment_name(path.name)
     if segment is None:
         folder = open_folder(path)
     else:
@@ -46,11 +46,11 @@ def _scan(path: Path, first: int, last: int | None) -> Iterator[Iterable[Entry]]
     yield from entries(folder, first, last)
 
 
-def entries(folder: Folder, first: int = 1, last: int | None = None) -> Iterator[Iterable[Entry]]:
+def entries(folder: LogReader, first: int = 1, last: int | None = None) -> Iterator[Iterable[Entry]]:
     """The entries ``first`` … ``last``, some at a time."""
-    with closing(Quotes(folder)) as quotes, folder.unless_deleted():
-        for page in folder.stretches(first, last, BIG_PAGE):
-            if isinstance(page, Stretch):
-                yield from decode_stretch(page, quotes.whole)
+    with closing(Quotes(folder)) as quotes, folder.translating_deletion():
+        for page in folder.pages(first, last, BIG_PAGE):
+            if isinstance(page, Page):
+                yield from decode_page(page, quotes.whole)
             else:
                 yield decode_all(page, quotes.whole)

@@ -10,26 +10,26 @@ from hashlib import sha256
 import msgspec
 from xxhash import xxh3_128, xxh3_128_hexdigest
 
-from chatfold.eventlog.codec import Stretch
+from chatfold.eventlog.codec import Page
 from chatfold.eventlog.errors import CorruptLog
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.segment import SEGMENT_BYTES, Page, Position, Stop, line_before
+from chatfold.eventlog.files.segment import SEGMENT_BYTES, PageEnd, Position, SegmentPage, read_line_before
 from chatfold.eventlog.line import (
-    SEAL,
+    SEAL_PREFIX,
     Seal,
-    accepted,
-    link_of,
-    prev_of,
-    read_seal,
-    seal,
-    seq_of,
-    verifies,
+    count_valid_chain,
+    has_valid_sum,
+    link_after,
+    parse_prev,
+    parse_seal,
+    parse_seq,
+    seal_line,
 )
 
 _MOST = 8 * SEGMENT_BYTES  # bytes of a segment that is read at once
 
 
-class Tally:
+class SegmentDigest:
     """Of the bytes of a segment, from the first on, as they come. Not ``verifying``: whoever made them knows their sum."""
 
     def __init__(self, *, verifying: bool = True) -> None:
@@ -52,11 +52,11 @@ class Tally:
 
     def _verify(self, lines: list[bytes]) -> None:
         if self._link is None:
-            self._link = prev_of(lines[0])
-            self._verified = verifies(lines.pop(0))
-        self._verified = self._verified and accepted(lines, self._link) == len(lines)
+            self._link = parse_prev(lines[0])
+            self._verified = has_valid_sum(lines.pop(0))
+        self._verified = self._verified and count_valid_chain(lines, self._link) == len(lines)
         if lines and self._verified:
-            self._link = link_of(lines[-1])
+            self._link = link_after(lines[-1])
 
     def seal(self, count: int, prev: bytes, made: str | None = None) -> bytes:
         """``made``: the sum of what was meant to be written."""
@@ -64,58 +64,58 @@ class Tally:
         verified = self.verifying and self._verified and not self._rest and self._link == prev
         if not verified and xxh3 != made:
             xxh3 = None
-        return seal(count, self.bytes, self._sha256.hexdigest(), prev, xxh3)
+        return seal_line(count, self.bytes, self._sha256.hexdigest(), prev, xxh3)
 
 
-def sealed(lines: list[bytes]) -> bytes:
+def build_sealed_segment(lines: list[bytes]) -> bytes:
     """The bytes of a full segment: its header and its entries, then their seal."""
     data = b"\n".join([*lines, b""])
-    tally = Tally()
+    tally = SegmentDigest()
     tally.add(data)
-    return data + tally.seal(len(lines) - 1, link_of(lines[-1])) + b"\n"
+    return data + tally.seal(len(lines) - 1, link_after(lines[-1])) + b"\n"
 
 
 # --- reading ---------------------------------------------------------------------------------------------
 
 
-class Sealed(msgspec.Struct, frozen=True, gc=False):
+class SealedSegment(msgspec.Struct, frozen=True, gc=False):
     """A full segment, without its seal, as it was when it was sealed."""
 
     data: bytes
     at: Position  # after its last entry
 
-    def page(self, at: Position, size: int) -> Page:
+    def page(self, at: Position, size: int) -> SegmentPage:
         """What ``read_page`` reads there, but not cut into lines."""
         end = self.data.rfind(b"\n", at.offset, at.offset + size) + 1 or self.data.index(b"\n", at.offset) + 1
-        stretch = Stretch(self.data, at.offset, end)
+        stretch = Page(self.data, at.offset, end)
         if end == len(self.data):
-            return Page([], self.at, Stop.SEALED, stretch)
+            return SegmentPage([], self.at, PageEnd.SEALED, stretch)
         following = self.data[end : self.data.index(b",", end) + 1]
-        return Page([], Position(seq_of(following) - 1, None, end), Stop.MORE, stretch)
+        return SegmentPage([], Position(parse_seq(following) - 1, None, end), PageEnd.MORE, stretch)
 
 
-def read_sealed(disk: Disk, fd: int, start: Position, last: int) -> Sealed | None:
+def read_if_sealed(disk: Disk, fd: int, start: Position, last: int) -> SealedSegment | None:
     """The segment whose header ends at ``start``.
 
     None if an entry comes after ``last``, if nobody vouches for the segment, or if its bytes are not those that were
     sealed: reading it line by line then tells where the damage is.
     """
     end = disk.fstat(fd).st_size
-    line = line_before(disk, fd, end) if end <= _MOST else b""
-    found = _vouching(line)
+    line = read_line_before(disk, fd, end) if end <= _MOST else b""
+    found = _parse_trusted_seal(line)
     if found is None or found.bytes != end - len(line) - 1 or start.seq + found.count > last:
         return None
     data = read_at(disk, fd, 0, found.bytes)
     if xxh3_128_hexdigest(data) != found.xxh3:
         return None
-    return Sealed(data, Position(start.seq + found.count, prev_of(line), found.bytes))
+    return SealedSegment(data, Position(start.seq + found.count, parse_prev(line), found.bytes))
 
 
-def _vouching(line: bytes) -> Seal | None:
-    if not line.startswith(SEAL) or not verifies(line):
+def _parse_trusted_seal(line: bytes) -> Seal | None:
+    if not line.startswith(SEAL_PREFIX) or not has_valid_sum(line):
         return None
     try:
-        found = read_seal(line)
+        found = parse_seal(line)
     except CorruptLog:
         return None
     return found if found.xxh3 else None

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.files.disk import Disk, opened, publish, read_at, read_file
+from chatfold.eventlog.files.disk import Disk, opened, read_at, read_file, replace_file
 from chatfold.eventlog.search import SearchIndex
 from chatfold.eventlog.search_blocks import Block, decode_block
 
@@ -116,7 +116,9 @@ class StoredSearchIndex(SearchIndex):
 
     def _keep(self, block: Block) -> None:
         try:
-            publish(self._disk, self._file(block.first, block.last), block.encode(self._epoch), durable=False)
+            replace_file(
+                self._disk, self._file(block.first, block.last), block.encode(self._epoch), durable=False
+            )
             self._kept = len(block) if block.first == self._tail.first else 0
             for first, last in self._files():
                 if first == block.first and last < block.last:
@@ -135,7 +137,7 @@ class StoredSearchIndex(SearchIndex):
         try:
             with suppress(FileExistsError):
                 self._disk.make_folder(self._path.parent)
-            publish(self._disk, self._path, epoch.encode(), durable=False)
+            replace_file(self._disk, self._path, epoch.encode(), durable=False)
             for first, last in self._files():
                 self._unlink(first, last)
             self._epoch = epoch

@@ -10,20 +10,20 @@ from enum import Enum
 
 import msgspec
 
-from chatfold.eventlog.codec import Stretch
+from chatfold.eventlog.codec import Page
 from chatfold.eventlog.errors import CorruptLog
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.disk import Disk, read_at
 from chatfold.eventlog.line import (
-    ENTRY,
+    ENTRY_PREFIX,
     MAX_LINE,
-    SEAL,
-    accepted,
-    are_accepted,
-    follows,
-    link_of,
-    marks,
-    verifies,
+    SEAL_PREFIX,
+    count_valid_chain,
+    has_valid_sum,
+    is_linked_to,
+    is_valid_chain,
+    link_after,
+    parse_fields,
 )
 
 SEGMENT_BYTES = 8 << 20
@@ -38,7 +38,7 @@ def segment_name(first: int) -> str:
     return f"{first:016d}.jsonl"
 
 
-def first_of(name: str) -> int | None:
+def parse_segment_name(name: str) -> int | None:
     """The first seq of a segment of this name; None for any other file."""
     number = name[:16]
     if len(name) != 22 or name[16:] != ".jsonl" or not (number.isascii() and number.isdigit()):
@@ -54,35 +54,35 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     offset: int
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class Tail(msgspec.Struct, frozen=True, gc=False):
     """A place in a segment; as the log's tail: in the last one, after the last whole batch."""
 
     first: int
-    at: Position
+    position: Position
     inode: int
     sealed: bool = False
 
     @property
     def head(self) -> Head:
-        assert self.at.link is not None
-        return Head(self.at.seq, self.at.link.decode())
+        assert self.position.link is not None
+        return Head(self.position.seq, self.position.link.decode())
 
 
-class Stop(Enum):
+class PageEnd(Enum):
     MORE = "there may be more"
     END = "the file ends here, or in the middle of a line"
     SEALED = "a seal"
     BAD = "a line that cannot be accepted"
 
 
-class Page(msgspec.Struct, frozen=True, gc=False):
+class SegmentPage(msgspec.Struct, frozen=True, gc=False):
     lines: list[bytes]
     at: Position  # after the last of the lines
-    stop: Stop
-    stretch: Stretch | None = None  # the lines, if nobody has cut them up yet; then ``lines`` is empty
+    stop: PageEnd
+    stretch: Page | None = None  # the lines, if nobody has cut them up yet; then ``lines`` is empty
 
 
-def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> Page:
+def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPage:
     """The verified lines after ``at``, about ``size`` bytes of them."""
     while True:
         data = read_at(disk, fd, at.offset, size)
@@ -92,38 +92,38 @@ def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> Page:
         if lines or at_end or size > MAX_LINE:
             break
         size *= 4
-    good = lines[: accepted(lines, at.link)]
+    good = lines[: count_valid_chain(lines, at.link)]
     bad = len(good) < len(lines) or not (lines or at_end)  # no line is longer than that
-    sealed = bool(good) and good[-1].startswith(SEAL)
-    if good and not good[-1].startswith(ENTRY):
+    sealed = bool(good) and good[-1].startswith(SEAL_PREFIX)
+    if good and not good[-1].startswith(ENTRY_PREFIX):
         good.pop()
         bad = bad or not sealed  # a second header
-    stop = Stop.BAD if bad else Stop.SEALED if sealed else Stop.END if at_end else Stop.MORE
-    return Page(good, after(at, good), stop)
+    stop = PageEnd.BAD if bad else PageEnd.SEALED if sealed else PageEnd.END if at_end else PageEnd.MORE
+    return SegmentPage(good, advance(at, good), stop)
 
 
-def after(at: Position, lines: list[bytes]) -> Position:
+def advance(at: Position, lines: list[bytes]) -> Position:
     """The place after these lines, which start at ``at``."""
     if not lines:
         return at
-    return Position(at.seq + len(lines), link_of(lines[-1]), at.offset + len(lines) + sum(map(len, lines)))
+    return Position(at.seq + len(lines), link_after(lines[-1]), at.offset + len(lines) + sum(map(len, lines)))
 
 
-def committed(known: Position, at: Position, page: Page) -> Position:
+def end_of_last_batch(known: Position, at: Position, page: SegmentPage) -> Position:
     """The place after the last whole batch, given the page read at ``at`` and the place ``known`` before it.
 
     Only the end of a log is asked: a batch that is followed by another one was cut there by a fork.
     """
     if not page.lines:
         return known
-    last = marks(page.lines[-1])
+    last = parse_fields(page.lines[-1])
     if last.index == last.size:
         return page.at
     kept = page.lines[: max(0, len(page.lines) - last.index)]
-    return after(at, kept) if kept else known
+    return advance(at, kept) if kept else known
 
 
-def line_before(disk: Disk, fd: int, end: int) -> bytes:
+def read_line_before(disk: Disk, fd: int, end: int) -> bytes:
     """What stands between the newline that ends at byte ``end`` and the one before; nothing if there are no such two."""
     size = PAGE // 8
     while True:
@@ -139,7 +139,7 @@ def line_before(disk: Disk, fd: int, end: int) -> bytes:
         size *= 8
 
 
-def line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> bytes:
+def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> bytes:
     """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none.
 
     ``size``: the bytes that are read at first, if that makes sense.
@@ -158,16 +158,16 @@ def line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> bytes
         size *= 4
 
 
-def is_after(disk: Disk, fd: int, at: Position) -> bool:
+def ends_with_link(disk: Disk, fd: int, at: Position) -> bool:
     """Does the line before this place say so? The inode of a file that was deleted is soon another file's."""
     end = read_at(disk, fd, at.offset - _SUM, _SUM)
     if end == b'%b"}\n' % (at.link or b""):
         return True
-    line = line_before(disk, fd, at.offset)  # of a tombstone the sum is another
-    return line.startswith(ENTRY) and verifies(line) and link_of(line) == at.link
+    line = read_line_before(disk, fd, at.offset)  # of a tombstone the sum is another
+    return line.startswith(ENTRY_PREFIX) and has_valid_sum(line) and link_after(line) == at.link
 
 
-def line_near(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[int, int]:
+def bisect_line(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[int, int]:
     """(seq, byte) of a line at or a little before ``seq``, found by halving the file; the first one is at ``start``.
 
     A newline stands between lines and nowhere else, so what follows one is a line and says its seq. Nothing is
@@ -188,7 +188,7 @@ def line_near(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[in
     return first, low
 
 
-def lines_back(disk: Disk, fd: int, start: int, end: int, most: int) -> Iterator[tuple[Stretch, int]]:
+def read_pages_back(disk: Disk, fd: int, start: int, end: int, most: int) -> Iterator[tuple[Page, int]]:
     """The verified lines of the bytes from ``start`` to ``end``, last page first, each with how many it has.
 
     At most ``most`` of them, a seal not counted: that is in the first page and nobody asks for it.
@@ -199,19 +199,19 @@ def lines_back(disk: Disk, fd: int, start: int, end: int, most: int) -> Iterator
         size = min(size, end - start)
         data = read_at(disk, fd, end - size, size)
         stop = data.rfind(b"\n") + 1
-        seal = data.startswith(SEAL, data.rfind(b"\n", 0, stop - 1) + 1, stop) if stop else False
+        seal = data.startswith(SEAL_PREFIX, data.rfind(b"\n", 0, stop - 1) + 1, stop) if stop else False
         starts = _starts(data, stop, most + seal, whole=size == end - start)
         if not starts:
             if size == end - start:
                 return  # no line at all
             size = min(size * 4, 1 << 22)
             continue
-        if not are_accepted(data, starts, stop):
+        if not is_valid_chain(data, starts, stop):
             lines = data[starts[0] : stop - 1].split(b"\n")
-            if accepted(lines, None) < len(lines):
+            if count_valid_chain(lines, None) < len(lines):
                 raise CorruptLog("a line does not verify, or is not where it should be", offset=end - size)
         before = data[starts[-1] : stop - 1]
-        if newer is not None and not follows(newer, before[-18:-2], before):
+        if newer is not None and not is_linked_to(newer, before[-18:-2], before):
             raise CorruptLog("a line does not follow the one before it", offset=end - size + starts[-1])
         newer = data[starts[0] : data.index(b"\n", starts[0])]
         end += starts[0] - size
@@ -220,7 +220,7 @@ def lines_back(disk: Disk, fd: int, start: int, end: int, most: int) -> Iterator
         count = len(starts) - seal
         most -= count
         if count:
-            yield Stretch(data, starts[0], starts[-1] if seal else stop), count
+            yield Page(data, starts[0], starts[-1] if seal else stop), count
 
 
 def _starts(data: bytes, stop: int, most: int, *, whole: bool) -> list[int]:

@@ -18,9 +18,9 @@ import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.disk import Disk, opened, publish, read_at, read_file, unpublished
+from chatfold.eventlog.files.disk import Disk, opened, read_at, read_file, replace_file, temp_name
 from chatfold.eventlog.files.offsets import CACHE, ensure_cache
-from chatfold.eventlog.line import Count, checked, seal_up
+from chatfold.eventlog.line import Count, add_checksum, decode_verified
 
 _NEWEST = "newest.snapshot"
 ERASED = "erased"
@@ -60,7 +60,7 @@ def keep_snapshot(
 
 def _is_newest(disk: Disk, folder: Path, name: str) -> bool:
     """Now it is, if the file system has links: half the work of writing it again."""
-    temporary = folder / CACHE / unpublished(_NEWEST)
+    temporary = folder / CACHE / temp_name(_NEWEST)
     try:
         disk.link(folder / CACHE / name, temporary)
         disk.rename(temporary, folder / CACHE / _NEWEST)
@@ -73,14 +73,14 @@ def keep_file(disk: Disk, folder: Path, name: str, head: Head, data: bytes) -> N
     title = {
         "snapshot": 1,
         "seq": head.seq,
-        "of": head.sum,
+        "of": head.link,
         "bytes": len(data),
         "xxh3": xxh3_128_hexdigest(data),
     }
     with suppress(OSError):  # a cache that cannot be written is not needed
         ensure_cache(disk, folder)
-        line = seal_up(msgspec.json.encode(title)[:-1])
-        publish(disk, folder / CACHE / name, line + b"\n" + data, durable=False)
+        line = add_checksum(msgspec.json.encode(title)[:-1])
+        replace_file(disk, folder / CACHE / name, line + b"\n" + data, durable=False)
 
 
 def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tuple[Head, bytes]]:
@@ -130,7 +130,7 @@ def erasures(disk: Disk, folder: Path) -> str:
 def tell_of_erasure(disk: Disk, folder: Path) -> None:
     """From now on no snapshot is kept of what was read before."""
     ensure_cache(disk, folder)
-    publish(disk, folder / CACHE / ERASED, os.urandom(8).hex().encode(), durable=False)
+    replace_file(disk, folder / CACHE / ERASED, os.urandom(8).hex().encode(), durable=False)
 
 
 def share_snapshots(disk: Disk, old: Path, new: Path, last: int, firsts: Collection[int]) -> None:
@@ -153,7 +153,7 @@ def kept_file(disk: Disk, folder: Path, name: str, last: int | None = None) -> t
     try:
         with opened(disk, folder / CACHE / name) as fd:
             line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
-            title = checked(line, _decode)
+            title = decode_verified(line, _decode)
             if title is None or (last is not None and title.seq > last):
                 return None
             if title.bytes > disk.fstat(fd).st_size:

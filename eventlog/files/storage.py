@@ -1,6 +1,6 @@
 """FileStorage: chats as folders of readable JSON lines, for any number of processes on one machine.
 
-Appends go through ``lanes`` to each chat's ``writer``. Reading takes no lock and needs no writer.
+Appends go through ``files.queue`` to each chat's ``writer``. Reading takes no lock and needs no writer.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
-from chatfold.eventlog.batch import Append
+from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.clock import Clock, now
 from chatfold.eventlog.errors import (
     ChatDeleted,
@@ -28,25 +28,25 @@ from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.chat_dir import (
     CHATS,
     LISTING,
+    change_token,
     chat_keys,
     chat_path,
     make_root,
-    move_out,
-    stamp,
     sweep,
+    trash_chat,
 )
-from chatfold.eventlog.files.disk import Disk, exists, is_folder
+from chatfold.eventlog.files.disk import Disk, has_path, is_folder
 from chatfold.eventlog.files.fork import fork_chat
 from chatfold.eventlog.files.grep import grep
-from chatfold.eventlog.files.importer import adopted
-from chatfold.eventlog.files.lock import alone, locked
+from chatfold.eventlog.files.importer import import_chat
+from chatfold.eventlog.files.lock import alone, holding_lock
 from chatfold.eventlog.files.notify import Watch
 from chatfold.eventlog.files.offsets import CACHE
-from chatfold.eventlog.files.queue import OPEN_CHATS, Lanes
-from chatfold.eventlog.files.reader import BIG_PAGE, Folder
+from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
+from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
 from chatfold.eventlog.files.redact import finish_redactions, redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
-from chatfold.eventlog.files.segment import SEGMENT_BYTES, Place
+from chatfold.eventlog.files.segment import SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.snapshots import (
     drop_snapshot,
     erasures,
@@ -56,11 +56,11 @@ from chatfold.eventlog.files.snapshots import (
     snapshot_seqs,
     snapshots,
 )
-from chatfold.eventlog.files.writer import Writer
-from chatfold.eventlog.line import Draft, decode, decode_all
-from chatfold.eventlog.search import Hit, search
+from chatfold.eventlog.files.writer import LogWriter
+from chatfold.eventlog.line import EncodedEvent, decode, decode_all
+from chatfold.eventlog.search import SearchHit, search
 from chatfold.eventlog.storage import Durability
-from chatfold.eventlog.transfer import Packing
+from chatfold.eventlog.transfer import ExportWriter
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
@@ -94,10 +94,10 @@ class FileStorage:
         self._segment_bytes = segment_bytes
         self._disk = disk or Disk()
         self._forked = False  # by os.fork, in the child
-        self._lanes = Lanes(self._open_writer, self._wake)
-        self._readers: dict[str, Folder] = {}
+        self._lanes = CommitQueue(self._open_writer, self._wake)
+        self._readers: dict[str, LogReader] = {}
         self._watches: dict[str, Watch] = {}
-        self._indexes: dict[str, tuple[Folder, StoredSearchIndex]] = {}
+        self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
         self._searching = threading.Lock()
         self._prepared = self._closed = False
         self._unfinished = False  # did an erasure fail that is still to be finished?
@@ -111,7 +111,7 @@ class FileStorage:
 
     # --- appending -------------------------------------------------------------------------------------
 
-    async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:
+    async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:
         self._check_writable(request.chat)
         if self._unfinished:
             self._prepare()
@@ -120,10 +120,10 @@ class FileStorage:
     async def flush(self) -> None:
         await self._lanes.flush()
 
-    def _open_writer(self, chat: str) -> Writer:
+    def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
         self._prepare()
-        return Writer(path, chat, self._disk, self._clock, self._segment_bytes)
+        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes)
 
     def _check_writable(self, chat: str) -> None:
         self._check_process()
@@ -142,11 +142,11 @@ class FileStorage:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    def _reader(self, chat: str) -> Folder:
+    def _reader(self, chat: str) -> LogReader:
         self._check_process()
         folder = self._readers.pop(chat, None)
         if folder is None:
-            folder = Folder(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
+            folder = LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
             while len(self._readers) >= OPEN_CHATS:
                 del self._readers[next(iter(self._readers))]
         self._readers[chat] = folder
@@ -154,25 +154,25 @@ class FileStorage:
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
         folder = self._reader(chat)
-        async for page in self._pages(folder, folder.pages(max(1, first), last), folder.wholes):
+        async for page in self._pages(folder, folder.line_pages(max(1, first), last), folder.resolve_lines):
             yield page
 
     def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
         folder = self._reader(chat)
-        return self._pages(folder, folder.pages_back(last), folder.wholes)
+        return self._pages(folder, folder.line_pages_back(last), folder.resolve_lines)
 
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
         folder = self._reader(chat)
         found: list[Entry] = []
-        async for page in self._pages(folder, folder.stretches_back(upto, count), folder.entries):
+        async for page in self._pages(folder, folder.pages_back(upto, count), folder.entries):
             found[:0] = page
         return found
 
     async def _pages(
-        self, folder: Folder, pages: Iterator[P], made: Callable[[P], list[T]]
+        self, folder: LogReader, pages: Iterator[P], made: Callable[[P], list[T]]
     ) -> AsyncGenerator[list[T]]:
         """What is made of the pages. The first, small ones, are read right here: a thread would take longer than the disk."""
-        with folder.unless_deleted():
+        with folder.translating_deletion():
             try:
                 page = _next(folder, pages, made)
             except NoSuchChat:
@@ -193,13 +193,13 @@ class FileStorage:
     async def head(self, chat: str) -> Head:
         folder = self._reader(chat)
         try:
-            with folder.lock, folder.unless_deleted():
+            with folder.lock, folder.translating_deletion():
                 return folder.tail().head
         except NoSuchChat:
             self._readers.pop(chat, None)  # whoever follows chats that come and go need not remember them
             return Head()
 
-    async def grown(self, chat: str, after: int) -> None:
+    async def wait_for_news(self, chat: str, after: int) -> None:
         folder = self._reader(chat)
         pause = _POLL_S
         while True:
@@ -222,7 +222,7 @@ class FileStorage:
                 del self._watches[chat]
                 await watch.close()
 
-    def _wake(self, chat: str, tail: Place) -> None:
+    def _wake(self, chat: str, tail: Tail) -> None:
         """What this process wrote need not be read to be believed."""
         if chat in self._readers:
             self._readers[chat].remember(tail)
@@ -235,7 +235,7 @@ class FileStorage:
         for key in await asyncio.to_thread(lambda: list(chat_keys(self._disk, self._root))):
             yield key
 
-    async def stamps(self) -> list[tuple[str, str]]:
+    async def change_tokens(self) -> list[tuple[str, str]]:
         return await asyncio.to_thread(self._stamps, [key async for key in self.chats()])
 
     def _stamps(self, keys: list[str]) -> list[tuple[str, str]]:
@@ -243,7 +243,7 @@ class FileStorage:
         for key in keys:
             path = chat_path(self._root, key)
             with suppress(FileNotFoundError, NotADirectoryError):
-                found.append((key, stamp(self._disk, path)))
+                found.append((key, change_token(self._disk, path)))
         return found
 
     async def keep_listing(self, data: bytes) -> None:
@@ -258,35 +258,37 @@ class FileStorage:
 
     async def search(
         self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[Hit]:
+    ) -> list[SearchHit]:
         self._check_process()
         return await asyncio.to_thread(self._search, chat, query, limit, without)
 
-    def _search(self, chat: str, query: str, limit: int, without: Sequence[tuple[int, int]]) -> list[Hit]:
+    def _search(
+        self, chat: str, query: str, limit: int, without: Sequence[tuple[int, int]]
+    ) -> list[SearchHit]:
         with self._searching:  # an index serves one thread at a time
             folder, index = self._index(chat)
 
             def pages(first: int) -> Iterator[list[Entry]]:
-                for page in folder.pages(first, size=BIG_PAGE):
-                    yield list(decode_all(page, folder.whole))
+                for page in folder.line_pages(first, size=BIG_PAGE):
+                    yield list(decode_all(page, folder.resolve_line))
 
             def read(seq: int) -> Entry | None:
-                return decode(folder.whole(folder.line(seq))) if folder.link(seq) else None
+                return decode(folder.resolve_line(folder.line(seq))) if folder.link(seq) else None
 
-            with folder.if_there():
+            with folder.ignoring_deletion():
                 return search(index, folder.link, pages, read, query, limit, without)
             return []
 
     async def grep(self, chat: str, text: str) -> list[int]:
         self._check_process()
-        return await asyncio.to_thread(grep, Folder(chat_path(self._root, chat), chat, self._disk), text)
+        return await asyncio.to_thread(grep, LogReader(chat_path(self._root, chat), chat, self._disk), text)
 
-    def _index(self, chat: str) -> tuple[Folder, StoredSearchIndex]:
+    def _index(self, chat: str) -> tuple[LogReader, StoredSearchIndex]:
         """A folder of its own: catching up with a long chat must not hold up those who read it."""
         if chat not in self._indexes:
             while len(self._indexes) >= OPEN_CHATS:
                 self._indexes.pop(next(iter(self._indexes)))[1].close()
-            folder = Folder(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
+            folder = LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
             path = folder.path / CACHE / SEARCH
             self._indexes[chat] = (
                 folder,
@@ -296,33 +298,33 @@ class FileStorage:
 
     # --- snapshots ---------------------------------------------------------------------------------------
 
-    async def erasures(self, chat: str) -> str:
+    async def erasure_epoch(self, chat: str) -> str:
         return erasures(self._disk, self._reader(chat).path)
 
-    async def keep(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+    async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         if not self.read_only:
             folder = self._reader(chat)
             await asyncio.to_thread(self._keep, folder, head, data, erasures)
 
-    def _keep(self, folder: Folder, head: Head, data: bytes, known: str) -> None:
+    def _keep(self, folder: LogReader, head: Head, data: bytes, known: str) -> None:
         if erasures(self._disk, folder.path) != known:
             return
         with folder.lock, suppress(NoSuchChat):
-            end = folder.tail().at.seq
+            end = folder.tail().position.seq
             if folder.snapshots is None:
                 folder.snapshots = snapshot_seqs(self._disk, folder.path)
-            border = folder.is_border(head.seq)
+            border = folder.is_segment_end(head.seq)
             keep_snapshot(self._disk, folder.path, head, data, end, folder.snapshots, border=border)
         # An erasure says so before it drops all snapshots: either it has dropped this one, or it is told here.
         if erasures(self._disk, folder.path) != known:
             drop_snapshot(self._disk, folder.path, head)
             folder.snapshots = None
 
-    async def kept(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
+    async def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         for found in snapshots(self._disk, self._reader(chat).path, last):
             yield found
 
-    async def borders(self, chat: str) -> Sequence[int]:
+    async def segment_boundaries(self, chat: str) -> Sequence[int]:
         try:
             return [first - 1 for first in self._reader(chat).segments()[1:]]
         except NoSuchChat:
@@ -330,13 +332,13 @@ class FileStorage:
 
     # --- forking, erasing, deleting ----------------------------------------------------------------------
 
-    async def fork(self, chat: str, new: str, at: int, first: Draft) -> Entry:
+    async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
         folder = self._writable(chat)
-        if not exists(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
+        if not has_path(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
             await self._end_segment(chat, at)
 
         def fork() -> Entry:
-            with locked(folder):
+            with holding_lock(folder):
                 return fork_chat(folder, self._root, new, at, first, self._clock)
 
         return await asyncio.to_thread(fork)
@@ -349,24 +351,24 @@ class FileStorage:
                 tail = reader.tail()
         except ChatfoldError:
             return  # whoever forks it is told
-        if tail.at.seq == at and not tail.sealed and tail.at.offset >= least:
+        if tail.position.seq == at and not tail.sealed and tail.position.offset >= least:
             await self._lanes.end_segment(chat, at, least)
 
     async def export(self, chat: str) -> AsyncIterator[bytes]:
-        folder = Folder(chat_path(self._root, chat), chat, self._disk)
+        folder = LogReader(chat_path(self._root, chat), chat, self._disk)
         self._check_process()
-        packing = Packing(folder.blob)
-        pages = folder.pages(size=BIG_PAGE)
-        with folder.unless_deleted():
+        packing = ExportWriter(folder.blob)
+        pages = folder.line_pages(size=BIG_PAGE)
+        with folder.translating_deletion():
             data = packing.begin() + await asyncio.to_thread(_next_packed, folder, packing, pages)
             while data:
                 yield data
                 data = await asyncio.to_thread(_next_packed, folder, packing, pages)
             yield packing.end()
 
-    async def adopt(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
+    async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         path = self._writable(chat).path
-        if await self.head(chat) != Head() or not await adopted(
+        if await self.head(chat) != Head() or not await import_chat(
             self._disk, path, chat, chunks, self._segment_bytes
         ):
             raise ChatExists("there is a chat of this key already", chat=chat, path=path)
@@ -382,12 +384,12 @@ class FileStorage:
 
     def _redact(self, chat: str, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         mine = self._writable(chat)
-        with mine.unless_deleted():
+        with mine.translating_deletion():
             origin = mine.link(1)
             family = {chat: mine}
             for key in keys:
                 folder = self._writable(key)
-                with folder.if_there():
+                with folder.ignoring_deletion():
                     if key != chat and origin and folder.link(1) == origin:
                         family[key] = folder
             return redact_chats(self._root, chat, seqs, family, looked_at=keys)
@@ -396,21 +398,21 @@ class FileStorage:
         folder = self._writable(chat)
 
         def delete() -> None:
-            with locked(folder):
-                move_out(self._disk, self._root, folder.path)
+            with holding_lock(folder):
+                trash_chat(self._disk, self._root, folder.path)
 
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
         self._indexes.pop(chat, None)
         self._lanes.forget(chat)
 
-    def _writable(self, chat: str) -> Folder:
+    def _writable(self, chat: str) -> LogReader:
         self._check_writable(chat)
-        folder = Folder(chat_path(self._root, chat), chat, self._disk)
+        folder = LogReader(chat_path(self._root, chat), chat, self._disk)
         self._prepare()
         return folder
 
-    def alone(self, chat: str) -> AbstractAsyncContextManager[None]:
+    def lease(self, chat: str) -> AbstractAsyncContextManager[None]:
         return alone(self._writable(chat))
 
     # --- the storage itself ------------------------------------------------------------------------------
@@ -437,7 +439,7 @@ class FileStorage:
         self.close_files()
 
 
-def _next(folder: Folder, pages: Iterator[P], made: Callable[[P], list[T]]) -> list[T] | None:
+def _next(folder: LogReader, pages: Iterator[P], made: Callable[[P], list[T]]) -> list[T] | None:
     """What is made of the next page. One thread at a time in a folder: it remembers where things are."""
     with folder.lock:
         try:
@@ -447,7 +449,7 @@ def _next(folder: Folder, pages: Iterator[P], made: Callable[[P], list[T]]) -> l
             raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
 
 
-def _next_packed(folder: Folder, packing: Packing, pages: Iterator[list[bytes]]) -> bytes:
+def _next_packed(folder: LogReader, packing: ExportWriter, pages: Iterator[list[bytes]]) -> bytes:
     page = next(pages, None)
     try:
         return packing.page(page) if page else b""

@@ -10,18 +10,18 @@ from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.recovery import valid_lines
+from chatfold.eventlog.files.recovery import find_valid_lines
 from chatfold.eventlog.line import (
-    ENTRY,
-    SEAL,
+    ENTRY_PREFIX,
+    SEAL_PREFIX,
     decode,
-    follows,
-    link_of,
-    prev_of,
-    read_header,
-    read_seal,
-    seq_of,
-    verifies,
+    has_valid_sum,
+    is_linked_to,
+    link_after,
+    parse_header,
+    parse_prev,
+    parse_seal,
+    parse_seq,
 )
 
 
@@ -31,7 +31,7 @@ class Flaw(msgspec.Struct, frozen=True):
     message: str
 
 
-class Survey(msgspec.Struct):
+class SegmentSurvey(msgspec.Struct):
     head: Head | None  # what the header says the segment goes on after
     lines: dict[int, list[bytes]]  # every entry that verifies, by seq, in the order of the file
     flaws: list[Flaw]
@@ -39,13 +39,13 @@ class Survey(msgspec.Struct):
     last: int = 0  # the highest seq of the run from the start that has no flaw
 
 
-def survey(data: bytes, first: int) -> Survey:
-    found = Survey(None, {}, [])
+def survey_segment(data: bytes, first: int) -> SegmentSurvey:
+    found = SegmentSurvey(None, {}, [])
     start, newline, _ = data.partition(b"\n")
     seq, link, before, offset = first - 1, None, None, 0
     try:
-        found.head = read_header(start if newline else b"")
-        seq, link, offset = found.head.seq, found.head.sum.encode(), len(start) + 1
+        found.head = parse_header(start if newline else b"")
+        seq, link, offset = found.head.seq, found.head.link.encode(), len(start) + 1
         if seq + 1 != first:
             found.flaws.append(Flaw(0, first, f"the header says that the segment starts at seq {seq + 1}"))
     except ChatfoldError as error:
@@ -56,24 +56,24 @@ def survey(data: bytes, first: int) -> Survey:
     for line in body:
         if found.sealed:
             found.flaws.append(Flaw(offset, seq + 1, "something follows the seal"))
-        if not verifies(line):
+        if not has_valid_sum(line):
             found.flaws.append(Flaw(offset, seq + 1, _unreadable(line)))
-            for inner in valid_lines(line):
-                if inner.startswith(ENTRY):
+            for inner in find_valid_lines(line):
+                if inner.startswith(ENTRY_PREFIX):
                     _take(found, inner)
             before = None
-        elif line.startswith(SEAL):
+        elif line.startswith(SEAL_PREFIX):
             found.sealed = True
             if not _vouches(line, data[:offset]):
                 found.flaws.append(
                     Flaw(offset, seq, "the bytes before the seal are not those that were sealed")
                 )
-        elif line.startswith(ENTRY) and not _is_entry(line):
+        elif line.startswith(ENTRY_PREFIX) and not _is_entry(line):
             found.flaws.append(Flaw(offset, seq + 1, "a line that verifies is not an entry"))
             before = None
-        elif line.startswith(ENTRY):
-            place = seq_of(line)
-            if place == seq + 1 and link is not None and not follows(line, link, before):
+        elif line.startswith(ENTRY_PREFIX):
+            place = parse_seq(line)
+            if place == seq + 1 and link is not None and not is_linked_to(line, link, before):
                 found.flaws.append(Flaw(offset, place, "the line does not follow the one before it"))
             elif place > seq + 1:
                 found.flaws.append(Flaw(offset, seq + 1, f"seq {seq + 1} to {place - 1} are not there"))
@@ -81,7 +81,7 @@ def survey(data: bytes, first: int) -> Survey:
                 found.flaws.append(Flaw(offset, place, f"seq {place} stands after seq {seq}"))
             _take(found, line)
             if place > seq:
-                seq, link, before = place, link_of(line), line
+                seq, link, before = place, link_after(line), line
         else:
             found.flaws.append(Flaw(offset, seq + 1, "a header in the middle of a segment"))
         if not found.flaws:
@@ -89,28 +89,28 @@ def survey(data: bytes, first: int) -> Survey:
         offset += len(line) + 1
     if tail:
         found.flaws.append(Flaw(offset, seq + 1, "the last line is not whole"))
-        for inner in valid_lines(tail):
-            if inner.startswith(ENTRY):
+        for inner in find_valid_lines(tail):
+            if inner.startswith(ENTRY_PREFIX):
                 _take(found, inner)
     return found
 
 
-def _take(found: Survey, line: bytes) -> None:
+def _take(found: SegmentSurvey, line: bytes) -> None:
     if _is_entry(line):
-        found.lines.setdefault(seq_of(line), []).append(line)
+        found.lines.setdefault(parse_seq(line), []).append(line)
 
 
 def _is_entry(line: bytes) -> bool:
     """Anybody can compute sums: can a line that verifies be read?"""
     try:
-        return decode(line).seq == seq_of(line) and bool(link_of(line))
+        return decode(line).seq == parse_seq(line) and bool(link_after(line))
     except CorruptLog:
         return False
 
 
 def _vouches(line: bytes, data: bytes) -> bool:
     try:
-        seal = read_seal(line)
+        seal = parse_seal(line)
     except CorruptLog:
         return False
     sums = sha256(data).hexdigest(), xxh3_128_hexdigest(data) if seal.xxh3 else None
@@ -127,12 +127,12 @@ def _unreadable(line: bytes) -> str:
     return "a line does not verify"
 
 
-def chosen(found: Survey, seq: int, link: bytes | None) -> bytes | None:
+def pick_line(found: SegmentSurvey, seq: int, link: bytes | None) -> bytes | None:
     """The line of this seq that follows ``link``; where the line before is lost, the one the next line follows."""
     candidates = found.lines.get(seq, [])
     if link is not None:
-        return next((line for line in candidates if prev_of(line) == link), None)
-    following = {prev_of(line) for line in found.lines.get(seq + 1, [])}
+        return next((line for line in candidates if parse_prev(line) == link), None)
+    following = {parse_prev(line) for line in found.lines.get(seq + 1, [])}
     return next(
-        (line for line in candidates if link_of(line) in following), candidates[0] if candidates else None
+        (line for line in candidates if link_after(line) in following), candidates[0] if candidates else None
     )

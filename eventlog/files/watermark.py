@@ -10,13 +10,21 @@ import msgspec
 
 from chatfold.eventlog.files.disk import Disk, read_file
 from chatfold.eventlog.files.segment import Position
-from chatfold.eventlog.line import ENTRY, Count, checked, link_of, seal_up, seq_of, verifies
+from chatfold.eventlog.line import (
+    ENTRY_PREFIX,
+    Count,
+    add_checksum,
+    decode_verified,
+    has_valid_sum,
+    link_after,
+    parse_seq,
+)
 
 HEAD_FILE = "head"
 _WIDTH = 199
 
 
-class Witness(msgspec.Struct, frozen=True):
+class Watermark(msgspec.Struct, frozen=True):
     seq: Count
     link: str
     segment: Count  # the first seq of the segment that ``end`` is in
@@ -26,26 +34,26 @@ class Witness(msgspec.Struct, frozen=True):
     def position(self) -> Position:
         return Position(self.seq, self.link.encode(), self.end)
 
-    def names(self, line: bytes) -> bool:
-        good = line.startswith(ENTRY) and verifies(line)
-        return good and (seq_of(line), link_of(line).decode()) == (self.seq, self.link)
+    def is_of_line(self, line: bytes) -> bool:
+        good = line.startswith(ENTRY_PREFIX) and has_valid_sum(line)
+        return good and (parse_seq(line), link_after(line).decode()) == (self.seq, self.link)
 
 
-_decode = msgspec.json.Decoder(Witness).decode
+_decode = msgspec.json.Decoder(Watermark).decode
 
 
-def witness_bytes(segment: int, at: Position) -> bytes:
+def format_watermark(segment: int, at: Position) -> bytes:
     link = (at.link or b"").decode()
     body = f'{{"seq":{at.seq},"link":"{link}","segment":{segment},"end":{at.offset}'
-    return seal_up(body.encode()).ljust(_WIDTH) + b"\n"
+    return add_checksum(body.encode()).ljust(_WIDTH) + b"\n"
 
 
-def write_witness(disk: Disk, fd: int, segment: int, at: Position) -> None:
-    disk.pwrite(fd, witness_bytes(segment, at), 0)
+def write_watermark(disk: Disk, fd: int, segment: int, at: Position) -> None:
+    disk.pwrite(fd, format_watermark(segment, at), 0)
 
 
-def read_witness(disk: Disk, folder: Path) -> Witness | None:
+def read_watermark(disk: Disk, folder: Path) -> Watermark | None:
     try:
-        return checked(read_file(disk, folder / HEAD_FILE).rstrip(), _decode)
+        return decode_verified(read_file(disk, folder / HEAD_FILE).rstrip(), _decode)
     except OSError:
         return None

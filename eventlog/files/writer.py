@@ -13,32 +13,32 @@ from typing import TypeVar
 
 import msgspec
 
-from chatfold.eventlog.batch import Append, number
+from chatfold.eventlog.batch import AppendRequest, build_batch
 from chatfold.eventlog.clock import Clock
-from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, DurabilityUnknown, explained
+from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, DurabilityUnknown, to_chatfold_error
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.blobs import write_blob
-from chatfold.eventlog.files.chat_dir import add_segment, move_in, new_folder
+from chatfold.eventlog.files.chat_dir import publish_chat, staging_folder, write_open_segment
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.history import FolderHistory
-from chatfold.eventlog.files.lock import Busy, Gone, Lock, Missing
-from chatfold.eventlog.files.segment import SEGMENT_BYTES, Place
-from chatfold.eventlog.files.segment_writer import End, Poison
-from chatfold.eventlog.line import header
+from chatfold.eventlog.files.lock import ChatMissing, ChatReplaced, Lock, WouldBlock
+from chatfold.eventlog.files.segment import SEGMENT_BYTES, Tail
+from chatfold.eventlog.files.segment_writer import SegmentWriter, WriteFailed
+from chatfold.eventlog.line import header_line
 
 _QUICK_BYTES = 1 << 18
 
 T = TypeVar("T")
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Result(msgspec.Struct, frozen=True):
     """Of one request: its entries, or why there are none. Seen by the collector: an error knows the frames that know the outcome."""
 
     entries: list[Entry] = []
     error: Exception | None = None
 
 
-class Writer:
+class LogWriter:
     """Not thread-safe: whoever calls makes sure that one thread at a time is inside."""
 
     def __init__(
@@ -54,11 +54,11 @@ class Writer:
         self._know_nothing()
 
     def _know_nothing(self) -> None:
-        self._end = End(self._path, self._chat, self._disk)
+        self._end = SegmentWriter(self._path, self._chat, self._disk)
         self._history = FolderHistory(self._end.folder)
 
     @property
-    def tail(self) -> Place | None:
+    def tail(self) -> Tail | None:
         """Where the log ends, as far as we know."""
         return self._end.tail
 
@@ -86,40 +86,42 @@ class Writer:
 
     # --- appending -------------------------------------------------------------------------------------
 
-    def commit(self, requests: list[Append], *, sync: list[bool], wait: bool = True) -> list[Outcome] | None:
+    def commit(
+        self, requests: list[AppendRequest], *, sync: list[bool], wait: bool = True
+    ) -> list[Result] | None:
         """Appends them in order, each all or nothing. ``sync[i]``: durable before this returns.
 
         None, and nothing happened, if it was asked not to ``wait`` and would have had to.
         """
         try:
             found = self._tried(lambda: self._appended(requests, sync, wait=wait))
-        except Busy:
+        except WouldBlock:
             return None
-        return [Outcome(error=found)] * len(requests) if isinstance(found, Exception) else found
+        return [Result(error=found)] * len(requests) if isinstance(found, Exception) else found
 
-    def _appended(self, requests: list[Append], sync: list[bool], *, wait: bool) -> list[Outcome]:
+    def _appended(self, requests: list[AppendRequest], sync: list[bool], *, wait: bool) -> list[Result]:
         while True:
             try:
-                self._lock.take(wait=wait)
+                self._lock.acquire(wait=wait)
                 try:
                     return self._commit(requests, sync, wait=wait)
                 finally:
                     self._lock.release()
-            except Missing:
+            except ChatMissing:
                 if not wait:
-                    raise Busy from None
+                    raise WouldBlock from None
                 outcomes = self._create(requests)
                 if outcomes is not None:
                     return outcomes
-            except Gone:
+            except ChatReplaced:
                 known = self.tail is not None
                 self._start_over()
                 if known:
                     raise ChatDeleted("the chat was deleted", chat=self._chat, path=self._path) from None
 
-    def _commit(self, requests: list[Append], sync: list[bool], *, wait: bool) -> list[Outcome]:
+    def _commit(self, requests: list[AppendRequest], sync: list[bool], *, wait: bool) -> list[Result]:
         if not wait and not self._is_quick(requests):
-            raise Busy
+            raise WouldBlock
         tail = self._catch_up(wait=wait)
         outcomes, chunks = self._number(requests, tail.head, self._path)
         if any(chunks) and self._is_full(tail):
@@ -130,67 +132,69 @@ class Writer:
                 raise
         full = self._end.write(chunks)
         assert self.tail is not None
-        end = self.tail.at.seq
+        end = self.tail.position.seq
         if full is not None:
             self._history.rolled_back()
-            none = Outcome(error=explained(full, self._chat, self._path))
+            none = Result(error=to_chatfold_error(full, self._chat, self._path))
             outcomes = [none if o.entries and o.entries[-1].seq > end else o for o in outcomes]
-        self._history.written(tail.at.seq, end)
+        self._history.written(tail.position.seq, end)
         for want, outcome in zip(sync, outcomes, strict=True):
             if want and outcome.entries and outcome.entries[-1].seq > self._end.synced:
                 self._end.sync()
         return outcomes
 
-    def _catch_up(self, *, wait: bool = True) -> Place:
+    def _catch_up(self, *, wait: bool = True) -> Tail:
         if self._end.is_unchanged():
             assert self.tail is not None
             return self.tail
         if not wait:
-            raise Busy
+            raise WouldBlock
         self._lock.check()
         self._history.forget_ends()
         return self._end.catch_up()
 
-    def _is_full(self, tail: Place) -> bool:
-        return tail.sealed or (tail.at.offset >= self._segment_bytes and tail.at.seq >= tail.first)
+    def _is_full(self, tail: Tail) -> bool:
+        return tail.sealed or (
+            tail.position.offset >= self._segment_bytes and tail.position.seq >= tail.first
+        )
 
-    def _is_quick(self, requests: list[Append]) -> bool:
+    def _is_quick(self, requests: list[AppendRequest]) -> bool:
         """Is there nothing to do but a write into the page cache? Unless somebody else has written."""
         tail = self.tail
         if tail is None or self._is_full(tail):
             return False
         size = 0
         for request in requests:
-            for draft in request.drafts:
+            for draft in request.events:
                 size += len(draft.raw)
                 if draft.blobs or size > _QUICK_BYTES:
                     return False
-        return self._history.is_prepared(requests, tail.at.seq)
+        return self._history.is_prepared(requests, tail.position.seq)
 
     def _number(
-        self, requests: list[Append], head: Head, folder: Path | None
-    ) -> tuple[list[Outcome], list[list[bytes]]]:
+        self, requests: list[AppendRequest], head: Head, folder: Path | None
+    ) -> tuple[list[Result], list[list[bytes]]]:
         """The outcome of each request if all goes well, and the lines each needs written. Blobs go to ``folder``."""
         self._history.prepare(requests, head.seq)
-        outcomes: list[Outcome] = []
+        outcomes: list[Result] = []
         chunks: list[list[bytes]] = []
         now = self._clock()
         for request in requests:
             try:
-                numbered = number(request, head, self._end.synced, now, self._history)
+                numbered = build_batch(request, head, self._end.synced, now, self._history)
             except (ChatfoldError, OSError) as error:
-                outcomes.append(Outcome(error=explained(error, self._chat, self._path)))
+                outcomes.append(Result(error=to_chatfold_error(error, self._chat, self._path)))
                 chunks.append([])
             else:
                 if folder is not None and numbered.lines:
                     self._keep_blobs(folder, request)  # if this fails, nothing that was numbered is written
-                outcomes.append(Outcome(numbered.entries))
+                outcomes.append(Result(numbered.entries))
                 chunks.append(numbered.lines)
                 head = numbered.head
                 self._history.ends(head)
         return outcomes, chunks
 
-    def _create(self, requests: list[Append]) -> list[Outcome] | None:
+    def _create(self, requests: list[AppendRequest]) -> list[Result] | None:
         """A new chat with its first entries, all at once. None: somebody else was faster, try again."""
         self._reset()
         outcomes, chunks = self._number(requests, Head(), None)
@@ -198,18 +202,18 @@ class Writer:
         lines = [line for chunk in chunks for line in chunk]
         if not lines:
             return outcomes
-        with new_folder(self._disk, self._path, self._chat) as temporary:
+        with staging_folder(self._disk, self._path, self._chat) as temporary:
             for request, chunk in zip(requests, chunks, strict=True):
                 if chunk:
                     self._keep_blobs(temporary, request)
             head = Head(len(lines), lines[-1][-18:-2].decode())
-            witness = add_segment(self._disk, temporary, 1, [header(Head()), *lines], head)
-            if not move_in(self._disk, temporary, self._path, witness):
+            witness = write_open_segment(self._disk, temporary, 1, [header_line(Head()), *lines], head)
+            if not publish_chat(self._disk, temporary, self._path, witness):
                 return None
         return outcomes
 
-    def _keep_blobs(self, folder: Path, request: Append) -> None:
-        for draft in request.drafts:
+    def _keep_blobs(self, folder: Path, request: AppendRequest) -> None:
+        for draft in request.events:
             for digest, content in draft.blobs:
                 write_blob(self._disk, folder, digest, content)
 
@@ -221,7 +225,7 @@ class Writer:
             return self._unknown()
         try:
             self._end.sync()
-        except Poison as poison:
+        except WriteFailed as poison:
             return self._poison(poison)
         return None
 
@@ -241,15 +245,15 @@ class Writer:
 
     def _ended(self, upto: int, least: int) -> None:
         try:
-            self._lock.take()
+            self._lock.acquire()
             try:
-                if self._catch_up().at.seq == upto:
+                if self._catch_up().position.seq == upto:
                     self._end.seal(least)
             finally:
                 self._lock.release()
-        except Missing:
+        except ChatMissing:
             pass  # whoever forks it is told
-        except Gone:
+        except ChatReplaced:
             self._start_over()
 
     @property
@@ -273,20 +277,20 @@ class Writer:
             return self._unknown()
         try:
             return work()
-        except Busy:
+        except WouldBlock:
             raise
-        except Poison as poison:
+        except WriteFailed as poison:
             return self._poison(poison)
         except OSError as error:
             self._start_over()
-            return explained(error, self._chat, self._path)
+            return to_chatfold_error(error, self._chat, self._path)
         except ChatfoldError as error:
             return error
         except BaseException:  # no memory, or Ctrl-C, at any moment: nothing we remember is to be believed
             self._start_over()
             raise
 
-    def _poison(self, poison: Poison) -> DurabilityUnknown:
+    def _poison(self, poison: WriteFailed) -> DurabilityUnknown:
         self._poisoned = True
         self._end.mark_failed()
         self.close()

@@ -108,7 +108,7 @@ async def import_(out: Out, store: str | None, *, path: Path, name: str) -> None
     key = name or path.name.removesuffix(".jsonl")
     async with Store(store or _default()) as place:
         chat = await place.import_(path, key)
-        done = Imported(key, chat.seq, chat.view.head.sum)
+        done = Imported(key, chat.seq, chat.view.head.link)
     if out.json:
         out.value(done)
     else:

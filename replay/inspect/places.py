@@ -15,8 +15,8 @@ from chatfold.agent.exporting import read_chunks
 from chatfold.eventlog import ChatfoldError, NoSuchChat
 from chatfold.eventlog.files.reader import BIG_PAGE
 from chatfold.eventlog.files.scan import open_folder
-from chatfold.eventlog.files.segment import first_of
-from chatfold.eventlog.transfer import Packing
+from chatfold.eventlog.files.segment import parse_segment_name
+from chatfold.eventlog.transfer import ExportWriter
 from chatfold.projections import Projection
 
 LAST = "last"
@@ -72,7 +72,7 @@ async def opened(
         async with Store.memory(projections=projections) as store:
             try:
                 async with aclosing(found.lines) as lines:
-                    await store.log.storage.adopt(found.key, lines)
+                    await store.log.storage.import_chat(found.key, lines)
             except ChatfoldError as error:
                 error.path = error.path or path
                 raise
@@ -112,15 +112,15 @@ def root_of(path: Path) -> Path:
 
 
 def is_chat_folder(path: Path) -> bool:
-    return path.is_dir() and any(first_of(one.name) is not None for one in path.iterdir())
+    return path.is_dir() and any(parse_segment_name(one.name) is not None for one in path.iterdir())
 
 
 async def _lines(path: Path) -> AsyncGenerator[bytes]:
     """A chat's folder as an export of it."""
     folder = open_folder(path)
-    packing = Packing(folder.blob)
+    packing = ExportWriter(folder.blob)
     yield packing.begin()
-    for page in folder.pages(size=BIG_PAGE):
+    for page in folder.line_pages(size=BIG_PAGE):
         yield packing.page(page)
     yield packing.end()
 

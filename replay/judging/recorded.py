@@ -30,8 +30,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.batch import Append
-from chatfold.eventlog.line import draft
+from chatfold.eventlog.batch import AppendRequest
+from chatfold.eventlog.line import encode_event
 from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.storage import Durability
 from chatfold.replay.judging.divergence import Divergence
@@ -134,14 +134,14 @@ class Recording(MemoryStorage):
 
     # --- appending ---------------------------------------------------------------------------------------
 
-    async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:
+    async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:
         if request.chat != self.key:
             return await super().append(request, durability)
         if self.halted:
             raise Halted
         if request.id is not None and request.id in self._ids:
             return self._ids[request.id]
-        wanted = [draft.event for draft in request.drafts]
+        wanted = [draft.event for draft in request.events]
         at = await self._turn(wanted)
         await self._insert(at)
         if request.after not in (None, at):
@@ -215,8 +215,8 @@ class Recording(MemoryStorage):
         while self.at < stop:
             batch = self.entries[self.at : min(self._batch_end(self.at), stop)]
             self._ts = batch[0].ts
-            events = tuple(draft(entry.event) for entry in batch)
-            done = await super().append(Append(self.key, events, None, batch[0].id, batch[0].run))
+            events = tuple(encode_event(entry.event) for entry in batch)
+            done = await super().append(AppendRequest(self.key, events, None, batch[0].id, batch[0].run))
             if batch[0].id is not None:
                 self._ids[batch[0].id] = done
             for entry in batch:

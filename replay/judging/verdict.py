@@ -40,7 +40,7 @@ async def verdict(
 ) -> Verdict:
     """Of the entries ``first`` … ``last``, or up to the end. ``payload``: of a model that only you have."""
     end = chat.seq if last is None else min(last, chat.seq)
-    kept = {head.seq: (head, data) async for head, data in chat.log.storage.kept(chat.key, end)}
+    kept = {head.seq: (head, data) async for head, data in chat.log.storage.load_snapshots(chat.key, end)}
     judge = _Judge(chat, payload, {seq: one for seq, one in kept.items() if seq >= first})
     judge.redacted = await redacted(chat)
     async for page in chat.log.pages(chat.key, 1, end):

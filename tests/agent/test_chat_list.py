@@ -34,7 +34,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.segment import segment_name
-from chatfold.eventlog.line import seal_up
+from chatfold.eventlog.line import add_checksum
 from chatfold.projections import Outline, Projection, fold, lineage, outline, start, turn
 from chatfold.projections.snapshots import dump
 from tests.support.clock import TickingClock
@@ -124,7 +124,7 @@ class Lists(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1), key=keys, new=keys)
     def adopt(self, which: int, key: str, new: str) -> None:
         storage = self.stores[which].log.storage
-        self.run(storage.adopt(new, storage.export(key)))
+        self.run(storage.import_chat(new, storage.export(key)))
 
     @rule(which=st.integers(0, 1))
     def reopen(self, which: int) -> None:
@@ -150,7 +150,7 @@ class Lists(RuleBasedStateMachine):
         storage = self.stores[0].log.storage
         rows = {
             key: (stamp, self.run(storage.head(key)), dump(start(older)))
-            for key, stamp in self.run(storage.stamps())
+            for key, stamp in self.run(storage.change_tokens())
         }
         self.run(storage.keep_listing(msgspec.msgpack.encode(rows)))
 
@@ -247,7 +247,7 @@ def cut(folder: Path) -> None:
 
 
 def make_newer(folder: Path) -> None:
-    head = seal_up(b'{"chatfold":9,"reader":9,"first":1,"prev":"%b"' % Head().sum.encode())
+    head = add_checksum(b'{"chatfold":9,"reader":9,"first":1,"prev":"%b"' % Head().link.encode())
     change(folder, lambda content: head + content[content.index(b"\n") :])
 
 

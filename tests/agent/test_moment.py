@@ -106,7 +106,7 @@ class SlowlyKept(MemoryStorage):
     async def keep(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         self.asked.set()
         await self.may.wait()
-        await super().keep(chat, head, data, erasures)
+        await super().store_snapshot(chat, head, data, erasures)
 
 
 async def test_taking_a_snapshot_never_delays_opening() -> None:
@@ -118,7 +118,7 @@ async def test_taking_a_snapshot_never_delays_opening() -> None:
         assert len(await chat.messages()) == 100
         await storage.asked.wait()
         storage.may.set()
-    assert (await anext(storage.kept("chat")))[0] == await chat.log.head("chat")
+    assert (await anext(storage.load_snapshots("chat")))[0] == await chat.log.head("chat")
 
 
 async def test_a_snapshot_of_what_was_erased_meanwhile_is_not_kept() -> None:
@@ -131,7 +131,7 @@ async def test_a_snapshot_of_what_was_erased_meanwhile_is_not_kept() -> None:
         await storage.asked.wait()
         await log.redact("chat", 101)
         storage.may.set()
-    assert not any([b"a title" in data async for _, data in storage.kept("chat")])
+    assert not any([b"a title" in data async for _, data in storage.load_snapshots("chat")])
 
 
 async def test_a_storage_that_keeps_nothing_is_not_asked_to() -> None:
@@ -151,6 +151,6 @@ async def test_taking_a_snapshot_never_delays_an_append() -> None:
         await storage.asked.wait()
         assert chat.seq == 3 * KEEP
         storage.may.set()
-    head, _ = await anext(storage.kept("chat"))
+    head, _ = await anext(storage.load_snapshots("chat"))
     assert head.seq >= KEEP
     assert (await open_view(Log(storage), "chat")).view.states == chat.view.states

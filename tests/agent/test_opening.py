@@ -154,7 +154,7 @@ class Opening(RuleBasedStateMachine):
     @rule(back=st.integers(0, 3))
     def keep_a_snapshot_of_another_history(self, back: int) -> None:
         other = Head(max(0, self.live.seq - back), "feedfeedfeedfeed")
-        self.run(self.log.storage.keep(self.chat, other, dump(start(OURS))))
+        self.run(self.log.storage.store_snapshot(self.chat, other, dump(start(OURS))))
 
     # --- what must be true -------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ async def test_opening_folds_at_most_a_few_hundred_entries_whatever_the_length(r
     for number in range(3 * KEEP):
         await log.append("chat", assistant(f"answer {number}"))
         opened = await open_view(log, "chat")
-        newest = await anext(log.storage.kept("chat"))
+        newest = await anext(log.storage.load_snapshots("chat"))
         assert opened.view.seq - newest[0].seq <= KEEP
     await log.storage.close()
 
@@ -236,7 +236,7 @@ async def test_a_chat_keeps_up_also_when_entries_come_quickly(
         for number in range(0, 3 * MOST, 32):
             await chat.record(*(user(f"question {number + more}") for more in range(32)))
             await asyncio.gather(*chat._later)
-            kept = [head.seq async for head, _ in store.log.storage.kept("chat")]
+            kept = [head.seq async for head, _ in store.log.storage.load_snapshots("chat")]
             furthest = max(furthest, chat.seq - max(kept, default=0))
         assert furthest == most - 32  # and not more often than that
 
@@ -244,10 +244,10 @@ async def test_a_chat_keeps_up_also_when_entries_come_quickly(
 async def test_any_seq_is_at_most_a_segment_away_from_a_snapshot(root: Path) -> None:
     log = await long_chat(FileStorage(root, durability="off", segment_bytes=20_000), 3_000)
     await open_view(log, "chat")
-    borders = [0, *await log.storage.borders("chat")]
+    borders = [0, *await log.storage.segment_boundaries("chat")]
     assert len(borders) > 10
     for at in range(1, 3_001, 97):
-        nearest = [head.seq async for head, _ in log.storage.kept("chat", at)] or [0]
+        nearest = [head.seq async for head, _ in log.storage.load_snapshots("chat", at)] or [0]
         assert nearest[0] >= max(border for border in borders if border <= at)
     await log.storage.close()
 
@@ -299,5 +299,5 @@ async def test_a_fork_takes_the_snapshots_along(log: Log) -> None:
         await log.append("chat", user(f"question {number}"))
     await open_view(log, "chat")
     await log.fork("chat", "what-if", 500)
-    nearest, _ = await anext(log.storage.kept("what-if"))
+    nearest, _ = await anext(log.storage.load_snapshots("what-if"))
     assert 480 < nearest.seq <= 500

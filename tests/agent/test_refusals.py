@@ -22,7 +22,7 @@ from chatfold.eventlog import (
     Noted,
     ReadOnly,
 )
-from chatfold.eventlog.line import seal_up
+from chatfold.eventlog.line import add_checksum
 from tests.support.processes.operations import LARGE
 from tests.support.processes.verbs import SEGMENT_BYTES, VERBS, Scene, a_talk
 from tests.support.refusals import REFUSALS, Refusal
@@ -47,7 +47,7 @@ async def _make_exports(now: Scene) -> None:
     await now.chat.export(now.files / "good.jsonl")
     whole = (now.files / "good.jsonl").read_bytes()
     lines = whole.splitlines(keepends=True)
-    newer = seal_up(b'{"chatfold":2,"reader":2,"first":1,"prev":"%b"' % (b"0" * 16)) + b"\n"
+    newer = add_checksum(b'{"chatfold":2,"reader":2,"first":1,"prev":"%b"' % (b"0" * 16)) + b"\n"
     for name, content in {
         "damaged": whole.replace(b"lexer", b"LEXER", 1),
         "cut": whole[: len(whole) // 2],

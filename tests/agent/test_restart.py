@@ -154,7 +154,7 @@ async def test_a_snapshot_for_later_does_not_mind_that_the_chat_is_gone(store: S
     await chat.record(user("the last one"), assistant("deleted before its snapshot is taken"))
     await store.delete("chat")
     await store.close()
-    assert [head async for head, _ in store.log.storage.kept("chat")] == []
+    assert [head async for head, _ in store.log.storage.load_snapshots("chat")] == []
 
 
 async def test_a_list_of_chats_shows_titles_counts_and_activity(store: Store) -> None:

@@ -28,10 +28,18 @@ from chatfold.eventlog import (
     check,
     scan,
 )
-from chatfold.eventlog.files.recovery import valid_lines
-from chatfold.eventlog.files.survey import survey
+from chatfold.eventlog.files.recovery import find_valid_lines
+from chatfold.eventlog.files.survey import survey_segment
 from chatfold.eventlog.keys import chat_key, folder_name, is_hashed
-from chatfold.eventlog.line import ESCAPE, decode, draft, read_header, references, resolve, verifies
+from chatfold.eventlog.line import (
+    DEL_BYTE,
+    decode,
+    encode_event,
+    has_valid_sum,
+    parse_header,
+    parse_references,
+    resolve_line,
+)
 from chatfold.projections import from_anthropic_messages, from_openai_messages, from_ui_messages
 from chatfold.replay.inspect.address import BadAddress, address, point
 from tests.support.damage.intact import cached, small
@@ -60,11 +68,11 @@ class Fuzzing:
             for path, content in self.cached.files.items()
             if path in (*self.cached.caches, self.cached.head_file)
         ]
-        self._titles = [title for title in self._titles if verifies(title)]
+        self._titles = [title for title in self._titles if has_valid_sum(title)]
         self._cached_files = [
             path
             for path, content in self.cached.files.items()
-            if verifies(content.partition(b"\n")[0].rstrip()) and path not in self.cached.segments
+            if has_valid_sum(content.partition(b"\n")[0].rstrip()) and path not in self.cached.segments
         ]
 
     def begin(self, seed: str) -> None:
@@ -81,27 +89,27 @@ class Fuzzing:
         """Without its sum made anew, no changed line verifies."""
         line = self._chance.choice(self._lines)
         changed = mutated(self._chance, line, self._lines)
-        assert not verifies(changed) or changed in self._lines, f"verifies: {changed!r}"
+        assert not has_valid_sum(changed) or changed in self._lines, f"verifies: {changed!r}"
         self._decoded(changed)  # nobody does that without asking; if so, an error that is documented
-        return verifies(changed)
+        return has_valid_sum(changed)
 
     def forged_line(self) -> bool:
         """A line that verifies is decoded as the JSON it is, or is no entry."""
         return self._decoded(forged(self._chance, self._chance.choice(self._lines), self._lines))
 
     def _decoded(self, line: bytes) -> bool:
-        for inner in valid_lines(line):
-            assert verifies(inner)
-        survey(line, 1)
+        for inner in find_valid_lines(line):
+            assert has_valid_sum(inner)
+        survey_segment(line, 1)
         try:
             if line.startswith(b'{"chatfold"'):
-                read_header(line)
+                parse_header(line)
                 return True
-            entry = decode(resolve(line, self._line_of, self._blob_of))
+            entry = decode(resolve_line(line, self._line_of, self._blob_of))
         except _REFUSED:
             return False
-        references(line)
-        if ESCAPE not in line:
+        parse_references(line)
+        if DEL_BYTE not in line:
             text = line.decode(errors="replace")  # a field that nobody reads may be none
             fields = msgspec.json.decode(text)
             assert (entry.seq, entry.ts, entry.id) == (fields["seq"], fields["ts"], fields.get("id"))
@@ -182,7 +190,7 @@ class Fuzzing:
         data = b"\n".join(lines) if how < 0.5 else mutated(self._chance, self._export, [self._export])
         storage: Storage = MemoryStorage(clock=lambda: 1)
         try:
-            await storage.adopt("chat", _pieces(data))
+            await storage.import_chat("chat", _pieces(data))
         except _REFUSED:
             assert [key async for key in storage.chats()] == []
             return False
@@ -205,7 +213,7 @@ class Fuzzing:
             return False
         for event in events:
             try:
-                draft(event)
+                encode_event(event)
             except InvalidEvent:  # bytes or a tuple where JSON has none: told when it is recorded
                 assert any(odd in repr(changed) for odd in ("(1, 2)",)), event
         return True

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from chatfold.eventlog import CorruptLog, FileStorage, Log, Lost, NewerFormat, Noted, check, repair, scan
 from chatfold.eventlog.files.chat_dir import NOTE
-from chatfold.eventlog.files.recovery import valid_lines
-from chatfold.eventlog.files.survey import survey
-from chatfold.eventlog.line import decode, read_header, seal_up, verifies
+from chatfold.eventlog.files.recovery import find_valid_lines
+from chatfold.eventlog.files.survey import survey_segment
+from chatfold.eventlog.line import add_checksum, decode, has_valid_sum, parse_header
 from tests.campaign.fuzzing import campaign
 from tests.support.damage.broken import ENTRIES, make_healthy, rewrite, segments
 from tests.support.damage.intact import cached
@@ -45,16 +45,16 @@ anything = st.lists(st.binary(max_size=12) | st.sampled_from(FRAGMENTS), max_siz
 @pytest.mark.smoke
 @given(anything)
 def test_bytes_are_no_line_unless_their_sum_is_right(data: bytes) -> None:
-    assert not verifies(data)
-    assert list(valid_lines(data)) == []
-    assert survey(data, 1).lines == {}
+    assert not has_valid_sum(data)
+    assert list(find_valid_lines(data)) == []
+    assert survey_segment(data, 1).lines == {}
 
 
 @pytest.mark.smoke
 @given(anything)
 def test_a_line_with_a_right_sum_is_decoded_or_corrupt(data: bytes) -> None:
     for start in (b"", b'{"seq":1,', b'{"seq":1,"ts":1,"event":'):
-        line = seal_up(start + data + b',"prev":"0123456789abcdef"')
+        line = add_checksum(start + data + b',"prev":"0123456789abcdef"')
         try:
             decode(line)
         except CorruptLog:
@@ -65,7 +65,7 @@ def test_a_line_with_a_right_sum_is_decoded_or_corrupt(data: bytes) -> None:
 @given(anything)
 def test_a_header_with_a_right_sum_is_one_or_corrupt(data: bytes) -> None:
     try:
-        head = read_header(seal_up(b'{"chatfold":1,"reader":1,' + data + b'"prev":"0123456789abcdef"'))
+        head = parse_header(add_checksum(b'{"chatfold":1,"reader":1,' + data + b'"prev":"0123456789abcdef"'))
     except (CorruptLog, NewerFormat):
         return
     assert isinstance(head.seq, int)
@@ -101,7 +101,7 @@ def _make_up(folder: Path, twelfth: bytes) -> None:
     link = list(scan(folder))[10].link.encode()
 
     def made_up(lines: list[bytes]) -> list[bytes]:
-        return [*lines[:3], seal_up(twelfth + b',"prev":"%b"' % link) + b"\n", *lines[4:]]
+        return [*lines[:3], add_checksum(twelfth + b',"prev":"%b"' % link) + b"\n", *lines[4:]]
 
     rewrite(segments(folder)[1], made_up)
 
@@ -179,7 +179,7 @@ def test_an_end_that_somebody_made_up_is_used_or_told_with_its_place(healthy: Pa
         ENTRIES + 1, event, list(scan(healthy))[-1].link.encode(),
     )  # fmt: skip
     with segments(healthy)[-1].open("ab") as segment:
-        segment.write(seal_up(body) + b"\n")
+        segment.write(add_checksum(body) + b"\n")
     for verb in VERBS:
         root = healthy.parents[2] / verb
         shutil.copytree(healthy.parents[1], root)
@@ -217,7 +217,7 @@ MADE_UP_FILES = {
 @pytest.mark.parametrize("name", MADE_UP_FILES)
 def test_a_witness_or_a_cache_that_somebody_made_up_is_as_good_as_none(fast_folder: Path, name: str) -> None:
     intact = cached(fast_folder / "store")
-    title = seal_up(MADE_UP_FILES[name])
+    title = add_checksum(MADE_UP_FILES[name])
 
     async def judge() -> None:
         made_up: dict[Path, bytes | None] = {

@@ -29,7 +29,7 @@ from chatfold.eventlog import (
     scan,
 )
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.redact import redact_chats
 from tests.support.damage.broken import ENTRIES, make_healthy, segments
 
@@ -91,7 +91,9 @@ def lengthened(chat: Path) -> None:
 
 
 def _erase(chat: Path, seqs: Collection[int]) -> None:
-    redact_chats(chat.parents[1], chat.name, seqs, {chat.name: Folder(chat, chat.name, Disk())}, [chat.name])
+    redact_chats(
+        chat.parents[1], chat.name, seqs, {chat.name: LogReader(chat, chat.name, Disk())}, [chat.name]
+    )
 
 
 def grown(chat: Path) -> None:
@@ -143,7 +145,7 @@ async def searching(log: Log) -> object:
 
 async def exporting(log: Log) -> object:
     async with Log(MemoryStorage()) as copy:
-        await copy.storage.adopt("chat", log.storage.export("chat"))
+        await copy.storage.import_chat("chat", log.storage.export("chat"))
         return (await copy.head("chat")).seq
 
 

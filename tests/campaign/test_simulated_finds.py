@@ -22,7 +22,7 @@ from chatfold.eventlog import (
     repair,
 )
 from chatfold.eventlog.files.chat_dir import NOTE, chat_path
-from chatfold.eventlog.files.disk import is_unpublished
+from chatfold.eventlog.files.disk import is_temp_name
 from chatfold.eventlog.files.segment import segment_name
 from chatfold.eventlog.files.segment_writer import POISON_FILE
 from tests.support.disk.faulty_disk import CHANGING, READING
@@ -290,7 +290,7 @@ async def test_what_a_dead_writer_was_publishing_does_not_come_back_after_an_era
             if was_open:
                 await other.append("chat", *short("other"), id="other")
             fault = await killed(disk, dying, nth, lambda log: log.redact("chat", 1))
-            found += any(is_unpublished(path.name) for path in _saying(disk))
+            found += any(is_temp_name(path.name) for path in _saying(disk))
             await other.redact("chat", 4)
         for after in (disk, disk.crash("nothing"), disk.crash("any")):
             assert not _saying(after), f"change {nth}: {_saying(after)}"
@@ -389,7 +389,7 @@ async def test_what_is_erased_is_not_left_in_a_torn_tail_of_a_chat_that_has_lost
         async with opened(disk, 20_000) as log:
             await log.append("chat", *short("first"), id="first")
             await log.append("chat", SAYS, id="secret", durability="off")
-            await log.storage.adopt("copy", log.storage.export("chat"))
+            await log.storage.import_chat("copy", log.storage.export("chat"))
         _tear(disk, chat_path(ROOT, "chat") / segment_name(1))
         async with opened(disk, 20_000) as log:
             if mended:

@@ -8,7 +8,7 @@ import pytest
 from chatfold.eventlog import FileStorage, Log, Noted, check, repair, scan
 from chatfold.eventlog.erasure import tombstone
 from chatfold.eventlog.files.check import Problem
-from chatfold.eventlog.line import link_of, seal
+from chatfold.eventlog.line import link_after, seal_line
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ async def test_an_entry_whose_text_is_kept_in_a_missing_line_is_damaged(tmp_path
     lines = first_segment(folder).read_bytes().split(b"\n")
     lines[1] = tombstone(lines[1])
     body = b"\n".join(lines[:-2]) + b"\n"
-    sealed = seal(1, len(body), sha256(body).hexdigest(), link_of(lines[1]))
+    sealed = seal_line(1, len(body), sha256(body).hexdigest(), link_after(lines[1]))
     first_segment(folder).write_bytes(body + sealed + b"\n")
     report = check(folder)
     assert [problem.seq for problem in report.problems if problem.kind == "damaged"] == [2]

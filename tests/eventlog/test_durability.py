@@ -9,7 +9,7 @@ import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.watermark import read_witness
+from chatfold.eventlog.files.watermark import read_watermark
 
 
 class CountingDisk(Disk):
@@ -72,7 +72,7 @@ async def test_normal_is_synced_soon_and_off_is_not(root: Path) -> None:
         assert disk.syncs == before
         for _ in range(500):  # 250 ms on a machine that has time for us
             await asyncio.sleep(0.01)
-            witness = read_witness(disk, root / "chats" / "chat")
+            witness = read_watermark(disk, root / "chats" / "chat")
             if witness is not None and witness.seq == 3:
                 break
         else:
@@ -97,7 +97,7 @@ async def test_closing_makes_everything_durable(root: Path) -> None:
     async with Log(FileStorage(root, durability="off")) as log:
         for number in range(5):
             await log.append("chat", Noted("n", number))
-    witness = read_witness(Disk(), root / "chats" / "chat")
+    witness = read_watermark(Disk(), root / "chats" / "chat")
     assert witness is not None
     assert witness.seq == 5
 

@@ -23,7 +23,7 @@ from chatfold.eventlog import (
     ToolReturned,
     check,
 )
-from chatfold.eventlog.line import references
+from chatfold.eventlog.line import parse_references
 from tests.support.exporting import LARGE, TINY, adopt, exported, opened, pieces, read, scratch, traces
 from tests.support.profile import searched
 from tests.support.strategies import LONG_TEXTS, batches, names, same_entries
@@ -136,7 +136,7 @@ async def test_ids_and_texts_from_before_the_export_are_known_after_it(
         [again] = await two.append("copy", result)
         assert again.event == result
         last = (await exported(two.storage, "copy")).split(b"\n")[-3]
-        assert references(last)[0] == {1}
+        assert parse_references(last)[0] == {1}
 
 
 async def test_an_export_may_be_cut_into_any_pieces(root: Path) -> None:
@@ -163,7 +163,7 @@ async def test_a_reference_to_an_earlier_segment_is_followed(root: Path) -> None
             await source.append("chat", Noted("n", [number, LONG_TEXTS[number % 2], "x" * 400]))
         await adopt(target.storage, "chat", await exported(source.storage, "chat"))
         assert same_entries(await read(source, "chat"), await read(target, "chat"), sums=True)
-        assert len(await target.storage.borders("chat")) > 2
+        assert len(await target.storage.segment_boundaries("chat")) > 2
 
 
 async def test_segments_are_cut_anew_and_no_batch_is_cut(root: Path) -> None:
@@ -180,7 +180,7 @@ async def test_segments_are_cut_anew_and_no_batch_is_cut(root: Path) -> None:
 async def test_what_is_erased_in_a_chat_is_erased_in_its_copy_too(root: Path, kind: str) -> None:
     async with opened(kind, root) as log:
         await log.append("chat", Noted("n", "swordfish"), LARGE)
-        await log.storage.adopt("copy", log.storage.export("chat"))
+        await log.storage.import_chat("copy", log.storage.export("chat"))
         await log.append("copy", Noted("n", "swordfish"))  # it is not the same entry
         assert await log.redact("chat", 1, 2) == {"chat": [1, 2], "copy": [1, 2]}
         assert [entry.was is not None for entry in await read(log, "copy")] == [True, True, False, False]
@@ -191,7 +191,7 @@ async def test_what_is_erased_in_a_chat_is_erased_in_its_copy_too(root: Path, ki
 
 async def refused(storage: Storage, data: bytes) -> ChatfoldError:
     with pytest.raises(ChatfoldError) as caught:
-        await storage.adopt("chat", pieces(data))
+        await storage.import_chat("chat", pieces(data))
     return caught.value
 
 
@@ -243,6 +243,6 @@ async def test_a_source_that_fails_halfway_leaves_nothing(root: Path) -> None:
     for kind in ("files", "memory"):
         async with opened(kind, root) as log:
             with pytest.raises(ConnectionResetError):
-                await log.storage.adopt("chat", broken())
+                await log.storage.import_chat("chat", broken())
             assert [chat async for chat in log.chats()] == []
             assert not traces(root)

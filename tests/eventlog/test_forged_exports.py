@@ -23,8 +23,8 @@ from chatfold.eventlog import (
     Text,
     check,
 )
-from chatfold.eventlog.line import MAX_LINE, header, link_of, seal, seal_up
-from chatfold.eventlog.transfer import _MOST, Unpacking
+from chatfold.eventlog.line import MAX_LINE, add_checksum, header_line, link_after, seal_line
+from chatfold.eventlog.transfer import _MOST, ExportReader
 from chatfold.projections import STANDARD, fold, start
 from tests.support.exporting import (
     DIGEST,
@@ -70,7 +70,7 @@ def after_the_seal(*lines: bytes) -> bytes:
 
 
 ONE = entry_line(N, 1, START)
-HEAD = header(Head())
+HEAD = header_line(Head())
 
 REFUSED: dict[str, tuple[str, bytes]] = {
     # the export
@@ -78,18 +78,18 @@ REFUSED: dict[str, tuple[str, bytes]] = {
     "a newline": ("does not verify", b"\n"),
     "a header alone": ("ends too early", HEAD + b"\n"),
     "no entries": ("not whole", forged()),
-    "no header": ("not a segment header", closed([ONE], 1, link_of(ONE))),
-    "a later segment": ("begin with the first", forged(N, first=header(Head(4, "0" * 16)))),
-    "a header that follows something": ("begin with the first", forged(N, first=header(Head(0, "1" * 16)))),
-    "a header without a first seq": ("cannot be read", forged(N, first=seal_up(b'{"chatfold":1,"reader":1'))),
+    "no header": ("not a segment header", closed([ONE], 1, link_after(ONE))),
+    "a later segment": ("begin with the first", forged(N, first=header_line(Head(4, "0" * 16)))),
+    "a header that follows something": ("begin with the first", forged(N, first=header_line(Head(0, "1" * 16)))),
+    "a header without a first seq": ("cannot be read", forged(N, first=add_checksum(b'{"chatfold":1,"reader":1'))),
     "a second header": ("not the next entry", forged(N, HEAD, N)),
-    "an entry after the seal": ("follows the last", after_the_seal(entry_line(N, 2, link_of(ONE)))),
+    "an entry after the seal": ("follows the last", after_the_seal(entry_line(N, 2, link_after(ONE)))),
     "an empty line after the seal": ("follows the last", after_the_seal(b"")),
     "half a line after the seal": ("follows the last", forged(N) + b"{"),
-    "a seal of other bytes": ("another export", b"\n".join([HEAD, ONE, seal(1, 7, "0" * 64, link_of(ONE)), b""])),
-    "a seal that counts wrong": ("another export", closed([HEAD, ONE], 2, link_of(ONE))),
+    "a seal of other bytes": ("another export", b"\n".join([HEAD, ONE, seal_line(1, 7, "0" * 64, link_after(ONE)), b""])),
+    "a seal that counts wrong": ("another export", closed([HEAD, ONE], 2, link_after(ONE))),
     "a seal after another entry": ("not whole", closed([HEAD, ONE], 1, START)),
-    "a seal that is none": ("cannot be read", forged(N, seal_up(b'{"seal":7'))),
+    "a seal that is none": ("cannot be read", forged(N, add_checksum(b'{"seal":7'))),
     "a line without an end": ("without an end", HEAD + b"\n" + b"x" * (MAX_LINE + 1)),
     # the order of entries
     "a gap": ("not the next entry", forged(N, Line(seq=3))),
@@ -111,7 +111,7 @@ REFUSED: dict[str, tuple[str, bytes]] = {
     "a return for a newline": ("does not verify", forged(N).replace(b"\n", b"\r\n")),
     "no UTF-8": ("cannot be read", forged(noted(b'"data":"\xff"'))),
     "no UTF-8 in a field of later": ("cannot be read", forged(noted(b'"later":"\xff"'))),
-    "no event": ("without prev", forged(seal_up(b'{"seq":1,"ts":1,"prev":"%b"' % START))),
+    "no event": ("without prev", forged(add_checksum(b'{"seq":1,"ts":1,"prev":"%b"' % START))),
     "an event without a type": ("not an entry", forged(Line(b'{"name":"n"}'))),
     "a type that is no string": ("not an entry", forged(Line(b'{"type":7}'))),
     "a longer line": ("not the next entry", forged(noted(b'"data":"%b"' % (b"x" * MAX_LINE)))),
@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[str, bytes]] = {
     "a blob after the entry": ("not before it", forged(text(DIGEST), blob_line(b"hi"))),
     "a blob of another name": ("content of its name", forged(blob_line(b"ho", DIGEST.decode()), text(DIGEST))),
     "a blob with a path for a name": ("content of its name", forged(blob_line(b"hi", "../../../etc"), N)),
-    "a blob that is no base64": ("cannot be read", forged(seal_up(b'{"blob":"%b","base64":"*"' % DIGEST), text(DIGEST))),
+    "a blob that is no base64": ("cannot be read", forged(add_checksum(b'{"blob":"%b","base64":"*"' % DIGEST), text(DIGEST))),
     "a blob twice": ("twice", forged(blob_line(b"hi"), blob_line(b"hi"), text(DIGEST))),
     "a blob that nobody needs": ("does not need", forged(blob_line(b"hi"), N)),
     "a blob at the end": ("not whole", forged(N, blob_line(b"hi"))),
@@ -165,7 +165,7 @@ async def test_what_would_be_no_chat_is_refused_and_leaves_nothing(tmp_path: Pat
 
 
 async def test_a_newer_format_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    newer = seal_up(b'{"chatfold":9,"reader":9,"first":1,"prev":"%b"' % START)
+    newer = add_checksum(b'{"chatfold":9,"reader":9,"first":1,"prev":"%b"' % START)
     for kind in KINDS:
         async with opened(kind, tmp_path) as log:
             with pytest.raises(NewerFormat):
@@ -177,7 +177,7 @@ async def test_a_newer_format_is_refused_and_leaves_nothing(tmp_path: Path) -> N
 def test_an_entry_that_would_fill_the_memory_is_refused_before_it_is_made_whole() -> None:
     huge = noted(b'"data":[%b]' % b",".join([b'"\x7fref:1:%d:%d"' % (AT, _MOST // 99)] * 100))
     with pytest.raises(CorruptLog, match="too large when it is whole"):
-        list(Unpacking().feed(forged(FIRST, huge)))
+        list(ExportReader().feed(forged(FIRST, huge)))
 
 
 RICH: tuple[Line | bytes, ...] = (
@@ -200,7 +200,7 @@ ACCEPTED: dict[str, bytes] = {
     "an escape that is none": forged(noted(b'"data":"\x7f and \x7fzzzz"')),
     "a field twice": forged(Line(b'{"type":"lost"},"event":{"type":"noted","name":"n"}')),
     "more fields after the event": forged(Line(b'{"type":"lost"},"more":1,"x":{}')),
-    "a header of later": forged(N, first=seal_up(HEAD[:-26].replace(b',"first"', b',"more":1,"first"'))),
+    "a header of later": forged(N, first=add_checksum(HEAD[:-26].replace(b',"first"', b',"more":1,"first"'))),
     "an unknown event": forged(Line(b'{"type":"later","x":["\x7fzz"]}')),
     "a known event of another shape": forged(Line(b'{"type":"noted","name":7}')),
     "any time": forged(Line(names=b'"ts":%b,' % (b"9" * 400)), Line(names=b'"ts":-5,')),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chatfold.eventlog.files.queue import Job, Lane, Lanes
+from chatfold.eventlog.files.queue import ChatQueue, CommitQueue, PendingAppend
 
 
 class Tidy:
@@ -36,11 +36,11 @@ class Interrupted:
 
 def test_who_leaves_does_not_take_who_comes_next_for_itself() -> None:
     writer: Any = Tidy()
-    lanes, lane = Lanes(lambda _: writer, lambda *_: None), Lane(writer)
+    lanes, lane = CommitQueue(lambda _: writer, lambda *_: None), ChatQueue(writer)
     entered: list[str] = []
     workers: Any = lanes._workers
     workers.submit = lambda call, *_: entered.append(call.__name__)
-    lock: Any = Interrupted(lambda: lanes._submit(lane, Job(None, "full")))
+    lock: Any = Interrupted(lambda: lanes._submit(lane, PendingAppend(None, "full")))
     assert lane.enter()
     lane.lock = lock
     lanes._leave(lane)
@@ -49,7 +49,7 @@ def test_who_leaves_does_not_take_who_comes_next_for_itself() -> None:
 
 
 def test_the_keeper_ends_although_it_is_told_so_at_the_last_moment() -> None:
-    lanes = Lanes(lambda _: pytest.fail("no chat"), lambda *_: None)
+    lanes = CommitQueue(lambda _: pytest.fail("no chat"), lambda *_: None)
 
     class Closed(threading.Event):
         """Set right after the time was over for which somebody waited."""
@@ -71,7 +71,7 @@ def test_the_keeper_ends_although_it_is_told_so_at_the_last_moment() -> None:
 def test_a_lane_is_never_missing_while_it_is_used_again() -> None:
     """Or whoever looks after the lanes at that very moment passes over what is to be synced."""
     writer: Any = Tidy()
-    lanes = Lanes(lambda _: writer, lambda *_: None)
+    lanes = CommitQueue(lambda _: writer, lambda *_: None)
     lane = lanes._lane("chat")
     lanes._lane("another")
     missing: list[int] = []

@@ -23,23 +23,23 @@ from chatfold.eventlog import (
     ToolCalled,
     Unknown,
 )
-from chatfold.eventlog.batch import Append, number
+from chatfold.eventlog.batch import AppendRequest, build_batch
 from chatfold.eventlog.line import (
-    Draft,
-    build,
+    EncodedEvent,
+    add_checksum,
+    build_entry_line,
     decode,
-    draft,
-    event_bytes,
-    header,
-    link_of,
-    marks,
-    prev_of,
-    read_header,
-    references,
-    resolve,
-    seal_up,
-    seq_of,
-    verifies,
+    encode_event,
+    extract_event,
+    has_valid_sum,
+    header_line,
+    link_after,
+    parse_fields,
+    parse_header,
+    parse_prev,
+    parse_references,
+    parse_seq,
+    resolve_line,
 )
 from tests.support.strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same
 
@@ -62,7 +62,7 @@ class Lines:
         return self.pending[seq] if seq in self.pending else self.lines[seq - 1]
 
     def link(self, seq: int) -> str:
-        return link_of(self.line(seq)).decode()
+        return link_after(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self.blobs[digest]
@@ -71,23 +71,23 @@ class Lines:
         self.pending[seq] = line
 
     def append(self, *some: Event, id: str | None = None, run: str | None = None) -> list[Entry]:
-        drafts = tuple(draft(event) for event in some)
+        drafts = tuple(encode_event(event) for event in some)
         self.blobs.update(blob for drafted in drafts for blob in drafted.blobs)
-        numbered = number(Append("chat", drafts, None, id, run), self.head, 0, 5, self)
+        numbered = build_batch(AppendRequest("chat", drafts, None, id, run), self.head, 0, 5, self)
         self.lines += numbered.lines
         self.pending.clear()
         return numbered.entries
 
     @property
     def head(self) -> Head:
-        return Head(len(self.lines), link_of(self.lines[-1]).decode()) if self.lines else Head()
+        return Head(len(self.lines), link_after(self.lines[-1]).decode()) if self.lines else Head()
 
     def whole(self) -> list[Entry]:
-        return [decode(resolve(line, self.line, self.blob)) for line in self.lines]
+        return [decode(resolve_line(line, self.line, self.blob)) for line in self.lines]
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> tuple[Entry, Draft]:
+def entries(draw: st.DrawFn) -> tuple[Entry, EncodedEvent]:
     event = draw(events())
     size = draw(st.integers(1, 300))
     batch = f"{draw(st.integers(1, size))}/{size}" if size > 1 else None
@@ -103,30 +103,30 @@ def entries(draw: st.DrawFn) -> tuple[Entry, Draft]:
         draw(st.none() | sums),
         draw(sums),
     )
-    return entry, draft(event)
+    return entry, encode_event(event)
 
 
 @given(made=entries())
-def test_a_line_decodes_to_the_entry_it_was_built_from(made: tuple[Entry, Draft]) -> None:
+def test_a_line_decodes_to_the_entry_it_was_built_from(made: tuple[Entry, EncodedEvent]) -> None:
     entry, drafted = made
-    line = build(entry, drafted.raw)
-    assert verifies(line)
+    line = build_entry_line(entry, drafted.raw)
+    assert has_valid_sum(line)
     assert b"\n" not in line
-    found = decode(resolve(line, lambda _: b"", dict(drafted.blobs).__getitem__))
+    found = decode(resolve_line(line, lambda _: b"", dict(drafted.blobs).__getitem__))
     assert same(msgspec.structs.replace(found, sum=""), entry)
 
 
 @given(made=entries())
-def test_what_stands_around_the_event_is_read_without_decoding_it(made: tuple[Entry, Draft]) -> None:
+def test_what_stands_around_the_event_is_read_without_decoding_it(made: tuple[Entry, EncodedEvent]) -> None:
     entry, drafted = made
-    line = build(entry, drafted.raw)
+    line = build_entry_line(entry, drafted.raw)
     index, _, size = (entry.batch or "1/1").partition("/")
-    found = marks(line)
+    found = parse_fields(line)
     assert (found.index, found.size, found.synced) == (int(index), int(size), entry.synced)
     assert found.was == (entry.was.encode() if entry.was else None)
-    assert (seq_of(line), prev_of(line).decode()) == (entry.seq, entry.prev)
-    assert link_of(line).decode() == decode(line).link
-    assert event_bytes(line) == drafted.raw
+    assert (parse_seq(line), parse_prev(line).decode()) == (entry.seq, entry.prev)
+    assert link_after(line).decode() == decode(line).link
+    assert extract_event(line) == drafted.raw
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,16 @@ def test_what_stands_around_the_event_is_read_without_decoding_it(made: tuple[En
 )
 def test_an_event_cannot_pretend_to_be_a_mark(args: Any) -> None:
     event = ToolCalled("c", "t", args)
-    plain = marks(build(Entry(1, 0, event, prev=SUM), draft(event).raw))
+    plain = parse_fields(build_entry_line(Entry(1, 0, event, prev=SUM), encode_event(event).raw))
     assert (plain.index, plain.size, plain.synced, plain.was) == (1, 1, None, None)
-    marked = marks(build(Entry(1, 0, event, batch="2/4", synced=7, prev=SUM), draft(event).raw))
+    marked = parse_fields(
+        build_entry_line(Entry(1, 0, event, batch="2/4", synced=7, prev=SUM), encode_event(event).raw)
+    )
     assert (marked.index, marked.size, marked.synced, marked.was) == (2, 4, 7, None)
 
 
 def test_the_sum_is_xxh3_of_everything_before_it() -> None:
-    line = build(Entry(1, 0, Noted("n"), prev=SUM), draft(Noted("n")).raw)
+    line = build_entry_line(Entry(1, 0, Noted("n"), prev=SUM), encode_event(Noted("n")).raw)
     body, _, _ = line.rpartition(b',"sum":')
     fields = json.loads(line)
     assert fields["sum"] == xxh3_64_hexdigest(body) == decode(line).sum
@@ -159,17 +161,19 @@ def test_no_line_verifies_with_any_one_bit_flipped() -> None:
     event = MessageAdded(
         "assistant", (Text("Voilà: 漢字 \x7f."), File("image/png", b"\0\xff", "a.png")), meta={"k": [1]}
     )
-    line = build(Entry(42, 1738713600000, event, "r7", "tg-991", "2/3", 39, None, SUM), draft(event).raw)
+    line = build_entry_line(
+        Entry(42, 1738713600000, event, "r7", "tg-991", "2/3", 39, None, SUM), encode_event(event).raw
+    )
     for bit in range(len(line) * 8):
         flipped = bytearray(line)
         flipped[bit // 8] ^= 1 << bit % 8
-        assert not verifies(bytes(flipped))
+        assert not has_valid_sum(bytes(flipped))
 
 
 def test_no_part_of_a_line_verifies() -> None:
-    line = build(Entry(42, 1, Noted("n"), prev=SUM), draft(Noted("n")).raw)
-    assert not any(verifies(line[:end]) or verifies(line[end:]) for end in range(1, len(line)))
-    assert not verifies(b"")
+    line = build_entry_line(Entry(42, 1, Noted("n"), prev=SUM), encode_event(Noted("n")).raw)
+    assert not any(has_valid_sum(line[:end]) or has_valid_sum(line[end:]) for end in range(1, len(line)))
+    assert not has_valid_sum(b"")
 
 
 # --- unknown types, fields and shapes --------------------------------------------------------------------
@@ -192,7 +196,7 @@ def test_no_part_of_a_line_verifies() -> None:
 )
 @pytest.mark.parametrize("run", [None, "\ud800"])
 def test_what_this_version_cannot_read_survives_byte_for_byte(name: str, raw: bytes, run: str | None) -> None:
-    line = build(Entry(3, 4, Unknown(name, raw), run, "id", "1/2", 2, None, SUM), raw)
+    line = build_entry_line(Entry(3, 4, Unknown(name, raw), run, "id", "1/2", 2, None, SUM), raw)
     entry = decode(line)
     assert entry.event == Unknown(name, raw)
     assert (entry.seq, entry.ts, entry.run, entry.id, entry.batch, entry.synced) == (
@@ -203,14 +207,14 @@ def test_what_this_version_cannot_read_survives_byte_for_byte(name: str, raw: by
         "1/2",
         2,
     )
-    assert build(entry, draft(entry.event).raw) == line
+    assert build_entry_line(entry, encode_event(entry.event).raw) == line
 
 
 def test_a_field_this_version_does_not_know_is_skipped_and_stays_on_disk() -> None:
     raw = b'{"type":"noted","name":"n","data":1,"mood":"good"}'
-    line = build(Entry(1, 0, Noted("n", 1), prev=SUM), raw)
+    line = build_entry_line(Entry(1, 0, Noted("n", 1), prev=SUM), raw)
     assert decode(line).event == Noted("n", 1)
-    assert event_bytes(line) == raw
+    assert extract_event(line) == raw
 
 
 @pytest.mark.parametrize(
@@ -218,15 +222,15 @@ def test_a_field_this_version_does_not_know_is_skipped_and_stays_on_disk() -> No
 )
 def test_a_line_that_verifies_and_is_no_entry_is_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptLog):
-        decode(seal_up(body + b',"prev":"' + SUM.encode() + b'"'))
+        decode(add_checksum(body + b',"prev":"' + SUM.encode() + b'"'))
 
 
 def test_a_header_of_a_newer_format_is_refused() -> None:
-    assert read_header(header(Head(7, SUM))) == Head(7, SUM)
+    assert parse_header(header_line(Head(7, SUM))) == Head(7, SUM)
     with pytest.raises(NewerFormat):
-        read_header(seal_up(b'{"chatfold":2,"reader":2,"first":1,"prev":"%b"' % SUM.encode()))
-    written_later = seal_up(b'{"chatfold":2,"reader":1,"first":8,"prev":"%b"' % SUM.encode())
-    assert read_header(written_later) == Head(7, SUM)
+        parse_header(add_checksum(b'{"chatfold":2,"reader":2,"first":1,"prev":"%b"' % SUM.encode()))
+    written_later = add_checksum(b'{"chatfold":2,"reader":1,"first":8,"prev":"%b"' % SUM.encode())
+    assert parse_header(written_later) == Head(7, SUM)
 
 
 # --- what a line keeps elsewhere -------------------------------------------------------------------------
@@ -238,7 +242,7 @@ def test_references_and_blobs_are_put_back_byte_for_byte(some: list[tuple[Event,
     expected = [entry for batch in some for entry in history.append(*batch)]
     assert same(history.whole(), expected)
     for line, entry in zip(history.lines, expected, strict=True):
-        assert event_bytes(resolve(line, history.line)) == draft(entry.event).raw
+        assert extract_event(resolve_line(line, history.line)) == encode_event(entry.event).raw
 
 
 @pytest.mark.parametrize("text", LONG_TEXTS, ids=range(len(LONG_TEXTS)))
@@ -247,7 +251,7 @@ def test_a_long_text_said_again_is_written_as_a_reference(text: str) -> None:
     event = MessageAdded("user", (Text(text), Text(text)), meta={"again": text})
     history.append(event)
     history.append(Noted(text, [text, {"k": text}]))
-    assert references(history.lines[1])[0] == {1}
+    assert parse_references(history.lines[1])[0] == {1}
     assert len(history.lines[1]) < 400
     assert same([entry.event for entry in history.whole()], [event, Noted(text, [text, {"k": text}])])
 
@@ -259,7 +263,7 @@ def test_a_text_too_large_for_a_line_becomes_a_blob_and_comes_back() -> None:
     )
     history.append(event)
     history.append(event)
-    assert all(len(line) < 1000 and len(references(line)[1]) == 3 for line in history.lines)
+    assert all(len(line) < 1000 and len(parse_references(line)[1]) == 3 for line in history.lines)
     assert [entry.event for entry in history.whole()] == [event, event]
 
 
@@ -270,7 +274,7 @@ def test_texts_of_one_fingerprint_and_different_bytes_are_not_confused() -> None
     for text in said:
         history.append(Noted(text))
     assert [entry.event for entry in history.whole()] == [Noted(text) for text in said]
-    assert not any(references(line)[0] for line in history.lines)
+    assert not any(parse_references(line)[0] for line in history.lines)
 
 
 def test_a_text_that_looks_like_the_json_between_two_texts_leaves_every_line_valid_json() -> None:
@@ -289,5 +293,5 @@ def test_a_text_cannot_be_taken_for_a_reference() -> None:
     history.append(Noted("secret " * 300))
     forged = ["\x7fref:1:10:40", "\x7ftext:" + "0" * 64, '"\x7fref:1:10:40"', "\\u007fref:1:10:40"]
     history.append(Noted("n", [*forged, *(text.ljust(1100) for text in forged)]))
-    assert references(history.lines[1]) == (set(), set())
+    assert parse_references(history.lines[1]) == (set(), set())
     assert history.whole()[1].event == Noted("n", [*forged, *(text.ljust(1100) for text in forged)])

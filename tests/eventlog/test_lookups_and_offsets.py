@@ -13,9 +13,16 @@ from chatfold.eventlog import CorruptLog, Entry, FileStorage, Log, Noted, scan
 from chatfold.eventlog.batch import fingerprints_of, id_fingerprint, text_fingerprint
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.lookups import Lookups
-from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.runs import ORIGIN, Shelf, new_run, row_of, seqs_in
-from chatfold.eventlog.line import build, decode, draft, seal_up, seq_of, verifies
+from chatfold.eventlog.line import (
+    add_checksum,
+    build_entry_line,
+    decode,
+    encode_event,
+    has_valid_sum,
+    parse_seq,
+)
 from tests.eventlog.test_storage_agreement import abandon
 from tests.support.disk.faulty_disk import ReadDisk
 
@@ -34,7 +41,12 @@ class History:
 
     def entries(self, first: int) -> Iterable[tuple[int, bytes]]:
         for seq, name in enumerate(self.names[first - 1 :], first):
-            yield seq, build(Entry(seq, 0, Noted("n"), id=name, prev="0" * 16), draft(Noted("n")).raw)
+            yield (
+                seq,
+                build_entry_line(
+                    Entry(seq, 0, Noted("n"), id=name, prev="0" * 16), encode_event(Noted("n")).raw
+                ),
+            )
 
     def link(self, seq: int) -> str | None:
         """Names everything up to ``seq``, as a sum does."""
@@ -218,9 +230,11 @@ def test_runs_of_entries_that_are_others_now_are_not_used(tmp_path: Path, left: 
 @pytest.mark.parametrize("name", ["plain", "\x7f", "\ud800", "日本"])
 def test_what_a_line_says_and_what_was_asked_for_have_one_fingerprint(name: str) -> None:
     text = name * 2000
-    line = build(Entry(1, 0, Noted("n"), id=name, prev="0" * 16), draft(Noted("n", text)).raw)
+    line = build_entry_line(
+        Entry(1, 0, Noted("n"), id=name, prev="0" * 16), encode_event(Noted("n", text)).raw
+    )
     assert id_fingerprint(name) in fingerprints_of(line)
-    [written] = draft(Noted("n", text)).texts
+    [written] = encode_event(Noted("n", text)).texts
     assert text_fingerprint(written) in fingerprints_of(line)
 
 
@@ -297,10 +311,10 @@ def indexes(chat: Path) -> list[Path]:
 
 def reads_right(chat: Path) -> bool:
     """Each line by its seq, from a folder that knows nothing yet; and spans from the middle."""
-    folder = Folder(chat, "chat", Disk(), may_write=True)
+    folder = LogReader(chat, "chat", Disk(), may_write=True)
     singly = [decode(folder.line(seq)).event for seq in range(300, 0, -1)]
-    span = [seq_of(line) for page in folder.pages(117, 203) for line in page]
-    back = [seq_of(page[-1]) for page in Folder(chat, "chat", Disk()).pages_back(203)]
+    span = [parse_seq(line) for page in folder.line_pages(117, 203) for line in page]
+    back = [parse_seq(page[-1]) for page in LogReader(chat, "chat", Disk()).line_pages_back(203)]
     return singly == [Noted("n", seq - 1) for seq in range(300, 0, -1)] and (
         span == list(range(117, 204)) and back[0] == 203
     )
@@ -310,7 +324,7 @@ def rewrite(index: Path, change: dict[str, object]) -> None:
     """An index that verifies, and lies."""
     fields = json.loads(index.read_bytes())
     fields = {"bytes": fields["bytes"], "starts": fields["starts"], **change}
-    index.write_bytes(seal_up(json.dumps(fields, separators=(",", ":")).encode()[:-1]))
+    index.write_bytes(add_checksum(json.dumps(fields, separators=(",", ":")).encode()[:-1]))
 
 
 def test_a_missing_index_is_made_again(chat: Path) -> None:
@@ -332,7 +346,7 @@ def test_a_damaged_index_is_made_again(chat: Path, damage: bytes) -> None:
         index.write_bytes(damage)
     assert reads_right(chat)
     assert all(index.read_bytes().startswith(b'{"bytes":') for index in indexes(chat))
-    assert all(verifies(index.read_bytes()) for index in indexes(chat))
+    assert all(has_valid_sum(index.read_bytes()) for index in indexes(chat))
 
 
 async def test_an_index_has_an_anchor_for_every_eighth_line(tmp_path: Path) -> None:
@@ -342,7 +356,7 @@ async def test_an_index_has_an_anchor_for_every_eighth_line(tmp_path: Path) -> N
     index = indexes(tmp_path / "chats" / "chat")[0]
     lines = (tmp_path / "chats" / "chat" / f"{1:016d}.jsonl").read_bytes()
     starts = json.loads(index.read_bytes())["starts"]
-    assert [seq_of(lines[start:].partition(b"\n")[0]) for start in starts[:3]] == [1, 9, 17]
+    assert [parse_seq(lines[start:].partition(b"\n")[0]) for start in starts[:3]] == [1, 9, 17]
 
 
 def test_an_index_cut_or_flipped_anywhere_changes_no_answer(chat: Path) -> None:
@@ -353,7 +367,7 @@ def test_an_index_cut_or_flipped_anywhere_changes_no_answer(chat: Path) -> None:
         flipped[place] ^= 1 << place % 8
         for wrong in (bytes(flipped), content[:place]):
             index.write_bytes(wrong)
-            assert seq_of(Folder(chat, "chat", Disk()).line(first + 20)) == first + 20
+            assert parse_seq(LogReader(chat, "chat", Disk()).line(first + 20)) == first + 20
 
 
 def test_an_index_serves_a_copy_of_its_chat(chat: Path) -> None:

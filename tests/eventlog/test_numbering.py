@@ -27,7 +27,7 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.line import decode
 from tests.support.clock import TickingClock
 from tests.support.strategies import LARGE_TEXT
@@ -335,10 +335,10 @@ async def test_an_entry_erased_while_it_is_read_is_read_as_erased(root: Path) ->
     async with Log(FileStorage(root)) as log:
         for name in ("first", "second"):
             await log.append("chat", Noted(name, "the same text " * 100))
-        folder = Folder(root / "chats" / "chat", "chat", Disk())
+        folder = LogReader(root / "chats" / "chat", "chat", Disk())
         before = folder.line(2)
         await log.redact("chat", 1)
-        assert decode(folder.whole(before)).event == Noted("second")
+        assert decode(folder.resolve_line(before)).event == Noted("second")
 
 
 async def test_an_erased_call_keeps_the_name_of_its_tool(any_log: Log) -> None:
@@ -387,7 +387,7 @@ async def test_where_a_writer_remembers_that_batches_ended_they_did(root: Path) 
             await other.redact("chat", number)
         writer = storage._lanes._lanes["chat"].writer
         for seq, link in writer._history._ends.items():
-            assert link == Folder(writer._end.folder.path, "chat", Disk()).link(seq)
+            assert link == LogReader(writer._end.folder.path, "chat", Disk()).link(seq)
         assert writer._history._ends or number == 0
     await other.delete("chat")
     with pytest.raises(ChatDeleted):

@@ -20,16 +20,16 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.segment import PAGE
-from chatfold.eventlog.line import accepted, are_accepted, decode_all
+from chatfold.eventlog.line import count_valid_chain, decode_all, is_valid_chain
 from tests.eventlog.test_sealed_reading import LONG, appends, written
 from tests.support.profile import searched
 
 
-def back(folder: Folder, upto: int | None, count: int) -> list[Entry]:
-    pages = [folder.entries(stretch) for stretch in folder.stretches_back(upto, count)]
+def back(folder: LogReader, upto: int | None, count: int) -> list[Entry]:
+    pages = [folder.entries(stretch) for stretch in folder.pages_back(upto, count)]
     return list(chain.from_iterable(reversed(pages)))
 
 
@@ -49,13 +49,13 @@ def test_same_entries(
     count: int,
 ) -> None:
     folder = open_folder(written(tmp_path_factory.mktemp("store"), history, erased, size))
-    expected = [entry for page in folder.pages() for entry in decode_all(page, folder.whole)]
+    expected = [entry for page in folder.line_pages() for entry in decode_all(page, folder.resolve_line)]
     assert repr(back(folder, None, 1 << 62)) == repr(expected)
     assert repr(back(folder, None, count)) == repr(expected[max(0, len(expected) - count) :])
     upto = min(upto, len(expected))
     assert repr(back(folder, upto, count)) == repr(expected[max(0, upto - count) : upto])
-    assert [line for page in reversed(list(folder.pages_back())) for line in page] == [
-        line for page in folder.pages() for line in page
+    assert [line for page in reversed(list(folder.line_pages_back())) for line in page] == [
+        line for page in folder.line_pages() for line in page
     ]
 
 
@@ -66,17 +66,17 @@ def test_what_is_accepted_at_once_is_accepted_one_by_one(
 ) -> None:
     history: list[tuple[list[Event], bool]] = [([Noted("n", {"text": text})], False) for text in texts]
     folder = open_folder(written(tmp_path_factory.mktemp("store"), history, [], 1 << 20))
-    lines = [line for page in folder.pages() for line in page]
+    lines = [line for page in folder.line_pages() for line in page]
     page = bytearray(b"before\n" + b"\n".join([*lines, b""]))
     starts = [7 + sum(len(line) + 1 for line in lines[:index]) for index in range(len(lines))]
-    assert are_accepted(bytes(page), starts, len(page))
+    assert is_valid_chain(bytes(page), starts, len(page))
     for _ in range(20):
         at = data.draw(st.integers(7, len(page) - 2))
         was, page[at] = page[at], data.draw(st.integers(0, 255).filter(lambda byte: byte != 10))
         cut = bytes(page[7:-1]).split(b"\n")
         if len(cut) == len(lines):  # it was no newline that was overwritten
-            one_by_one = accepted(cut, None) == len(cut)
-            assert are_accepted(bytes(page), starts, len(page)) == one_by_one
+            one_by_one = count_valid_chain(cut, None) == len(cut)
+            assert is_valid_chain(bytes(page), starts, len(page)) == one_by_one
         page[at] = was
 
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import Entry, Event, Log, Lost, MemoryStorage, Noted, Unknown
-from chatfold.eventlog.transfer import Rewriting
+from chatfold.eventlog.transfer import RedactedExport
 from tests.support.exporting import LARGE, adopt, read
 from tests.support.strategies import batches, names, same_entries
 
 
 def rewritten(entries: Iterable[Entry], size: int = 3) -> bytes:
-    rewriting, some = Rewriting(), list(entries)
+    rewriting, some = RedactedExport(), list(entries)
     pages = [some[at : at + size] for at in range(0, len(some), size)]
     return b"".join([rewriting.begin(), *map(rewriting.page, pages), rewriting.end()])
 

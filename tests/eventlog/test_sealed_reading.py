@@ -21,13 +21,13 @@ from chatfold.eventlog import (
     check,
     scan,
 )
-from chatfold.eventlog.codec import Stretch, decode_lines, decode_stretch
+from chatfold.eventlog.codec import Page, decode_lines, decode_page
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.reader import BIG_PAGE, Folder
+from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
 from chatfold.eventlog.files.scan import open_folder
-from chatfold.eventlog.files.seal import Tally, read_sealed, sealed
-from chatfold.eventlog.files.segment import Stop, read_page
-from chatfold.eventlog.line import decode, decode_all, read_seal
+from chatfold.eventlog.files.seal import SegmentDigest, build_sealed_segment, read_if_sealed
+from chatfold.eventlog.files.segment import PageEnd, read_page
+from chatfold.eventlog.line import decode, decode_all, parse_seal
 
 LONG = [letter * size for letter, size in zip("abcdef", (512, 600, 3_000, 20_000, 700, 513), strict=True)]
 
@@ -65,18 +65,18 @@ def written(
     return root / "chats" / "c"
 
 
-def by_lines(folder: Folder) -> list[Entry]:
+def by_lines(folder: LogReader) -> list[Entry]:
     """Each line by itself: the way that is simple."""
     entries: list[Entry] = []
     for first in folder.segments():
-        with folder.opened(first) as fd:
-            at, stop = folder.start(first, fd), Stop.MORE
-            while stop is Stop.MORE:
+        with folder.open_segment(first) as fd:
+            at, stop = folder.read_header_at(first, fd), PageEnd.MORE
+            while stop is PageEnd.MORE:
                 page = read_page(folder.disk, fd, at)
-                if page.stop is Stop.BAD and not page.lines:
+                if page.stop is PageEnd.BAD and not page.lines:
                     raise CorruptLog("a line does not verify", offset=at.offset, seq=at.seq + 1)
-                entries += [decode(folder.whole(line)) for line in page.lines]
-                at, stop = page.at, page.stop if page.stop is not Stop.BAD else Stop.MORE
+                entries += [decode(folder.resolve_line(line)) for line in page.lines]
+                at, stop = page.at, page.stop if page.stop is not PageEnd.BAD else PageEnd.MORE
     return entries
 
 
@@ -97,8 +97,8 @@ def test_same_entries(
     path = written(tmp_path_factory.mktemp("store"), history, erased, size)
     expected = by_lines(open_folder(path))
     assert repr(list(scan(path))) == repr(expected)
-    assert [line for page in open_folder(path).pages(size=BIG_PAGE) for line in page] == [
-        line for page in open_folder(path).pages() for line in page
+    assert [line for page in open_folder(path).line_pages(size=BIG_PAGE) for line in page] == [
+        line for page in open_folder(path).line_pages() for line in page
     ]
     middle = len(expected) // 2 + 1
     assert repr(list(scan(path, middle))) == repr(expected[middle - 1 :])
@@ -110,13 +110,13 @@ def test_same_entries(
 def test_page_decoded_at_once(tmp_path_factory: pytest.TempPathFactory, history: list[Event]) -> None:
     path = written(tmp_path_factory.mktemp("store"), [([event], False) for event in history], [], 1 << 20)
     folder = open_folder(path)
-    lines = [line for page in folder.pages() for line in page]
+    lines = [line for page in folder.line_pages() for line in page]
     page = b"\n".join([*lines, b""])
-    runs = decode_stretch(Stretch(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.whole)
-    one_by_one = repr(list(decode_all(lines, folder.whole)))
+    runs = decode_page(Page(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.resolve_line)
+    one_by_one = repr(list(decode_all(lines, folder.resolve_line)))
     assert repr([entry for run in runs for entry in run]) == one_by_one
     assert decode_lines([]) == []
-    assert repr(decode_lines([folder.whole(line) for line in lines])) == one_by_one
+    assert repr(decode_lines([folder.resolve_line(line) for line in lines])) == one_by_one
 
 
 @pytest.fixture
@@ -129,8 +129,8 @@ def full(tmp_path: Path) -> Path:
 
 def read_whole(path: Path, first: int) -> object:
     folder = open_folder(path)
-    with folder.opened(first) as fd:
-        return read_sealed(folder.disk, fd, folder.start(first, fd), 1 << 62)
+    with folder.open_segment(first) as fd:
+        return read_if_sealed(folder.disk, fd, folder.read_header_at(first, fd), 1 << 62)
 
 
 def test_full_segments_are_read_whole(full: Path) -> None:
@@ -141,7 +141,7 @@ def test_full_segments_are_read_whole(full: Path) -> None:
 
 def test_every_flipped_bit_is_told_as_line_by_line(full: Path) -> None:
     folder = open_folder(full)
-    segment = folder.segment(folder.segments()[1])
+    segment = folder.segment_path(folder.segments()[1])
     data = segment.read_bytes()
     for at in [*range(0, len(data), 97), *range(len(data) - 260, len(data))]:
         segment.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
@@ -184,7 +184,7 @@ def test_damage_before_the_seal_is_not_vouched_for(tmp_path: Path) -> None:
     path = tmp_path / "chats" / "c"
     last = (path / "0000000000000001.jsonl").read_bytes().splitlines()[-1]
     assert last.startswith(b'{"seal":')
-    assert read_seal(last).xxh3 is None
+    assert parse_seal(last).xxh3 is None
     with pytest.raises(CorruptLog) as caught:
         list(scan(path))
     assert caught.value.seq == 1
@@ -194,16 +194,16 @@ def test_damage_before_the_seal_is_not_vouched_for(tmp_path: Path) -> None:
 def test_rewritten_damage_is_not_vouched_for(full: Path) -> None:
     """Whoever writes a segment anew, to erase something, passes damage on as it is, for readers to find."""
     folder = open_folder(full)
-    lines = folder.segment(1).read_bytes().splitlines()[:-1]
-    assert read_seal(sealed(lines).splitlines()[-1]).xxh3 is not None
+    lines = folder.segment_path(1).read_bytes().splitlines()[:-1]
+    assert parse_seal(build_sealed_segment(lines).splitlines()[-1]).xxh3 is not None
     lines[1] = lines[1].replace(b"aaa", b"aab", 1)
-    assert read_seal(sealed(lines).splitlines()[-1]).xxh3 is None
+    assert parse_seal(build_sealed_segment(lines).splitlines()[-1]).xxh3 is None
 
 
 @given(st.lists(st.integers(1, 3_000), max_size=20))
 def test_sum_does_not_depend_on_the_steps(steps: list[int]) -> None:
     data = _SEGMENT.rpartition(b'{"seal":')[0]
-    whole, tally = Tally(), Tally()
+    whole, tally = SegmentDigest(), SegmentDigest()
     whole.add(data)
     for step in steps:
         tally.add(data[tally.bytes : tally.bytes + step])
@@ -214,14 +214,14 @@ def test_sum_does_not_depend_on_the_steps(steps: list[int]) -> None:
 
 def _segment() -> bytes:
     from chatfold.eventlog.events import Head
-    from chatfold.eventlog.line import build, draft, header, link_of
+    from chatfold.eventlog.line import build_entry_line, encode_event, header_line, link_after
 
-    lines, link = [header(Head())], Head().sum
+    lines, link = [header_line(Head())], Head().link
     for seq in range(1, 4):
         event = Noted("n", "x" * 900)
-        lines.append(build(Entry(seq, 1, event, prev=link), draft(event).raw))
-        link = link_of(lines[-1]).decode()
-    return sealed(lines)
+        lines.append(build_entry_line(Entry(seq, 1, event, prev=link), encode_event(event).raw))
+        link = link_after(lines[-1]).decode()
+    return build_sealed_segment(lines)
 
 
 _SEGMENT = _segment()
@@ -245,5 +245,5 @@ async def test_what_several_made_is_verified_and_vouched_for(tmp_path: Path) -> 
     *full, _ = folder.segments()
     assert len(full) > 3
     for first in full:
-        assert read_seal(folder.segment(first).read_bytes().splitlines()[-1]).xxh3 is not None
+        assert parse_seal(folder.segment_path(first).read_bytes().splitlines()[-1]).xxh3 is not None
     assert [entry.seq for entry in scan(folder.path)] == list(range(1, 61))

@@ -40,7 +40,7 @@ from chatfold.eventlog.events import (
 from chatfold.eventlog.files import search_files
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.search_files import StoredSearchIndex, share_search
-from chatfold.eventlog.search import Hit, SearchIndex
+from chatfold.eventlog.search import SearchHit, SearchIndex
 from tests.support.strategies import events
 
 ROOT = Path(__file__).parent.parent.parent
@@ -515,7 +515,7 @@ LOG = entries(*(f"entry number {number} 東京{number} {'lexer ' * (number % 5)}
 QUERIES = ("lexer", "exe", "東京1", "number 7", '"entry number 3"', "missing")
 
 
-def answers(index: SearchIndex) -> list[list[Hit]]:
+def answers(index: SearchIndex) -> list[list[SearchHit]]:
     return [index.find(query, reader(LOG), limit=ALL) for query in QUERIES]
 
 

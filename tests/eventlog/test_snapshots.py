@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from chatfold.eventlog import FileStorage, Head, Log, MemoryStorage, MessageAdded, Noted, Storage, Text
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.reader import Folder
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.redact import redact_chats
-from chatfold.eventlog.files.segment import line_before, line_near
+from chatfold.eventlog.files.segment import bisect_line, read_line_before
 
 
 def say(text: str) -> MessageAdded:
@@ -18,7 +18,7 @@ def say(text: str) -> MessageAdded:
 
 
 async def seqs(storage: Storage, last: int | None = None) -> list[int]:
-    return [head.seq async for head, _ in storage.kept("chat", last)]
+    return [head.seq async for head, _ in storage.load_snapshots("chat", last)]
 
 
 @pytest.fixture(params=["files", "memory"])
@@ -32,16 +32,16 @@ async def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
 
 
 async def test_what_is_kept_is_found_as_it_was_given(filled: Log) -> None:
-    await filled.storage.keep("chat", Head(8_990, "a" * 16), b"\0anything\n")
-    assert [found async for found in filled.storage.kept("chat")] == [
+    await filled.storage.store_snapshot("chat", Head(8_990, "a" * 16), b"\0anything\n")
+    assert [found async for found in filled.storage.load_snapshots("chat")] == [
         (Head(8_990, "a" * 16), b"\0anything\n")
     ]
 
 
 async def test_those_at_borders_stay_and_of_the_others_those_apart(filled: Log) -> None:
-    borders = list(await filled.storage.borders("chat"))[:2]
+    borders = list(await filled.storage.segment_boundaries("chat"))[:2]
     for seq in (borders[0], borders[0] + 5, borders[1], borders[1] + 300, 8_990, 8_999):
-        await filled.storage.keep("chat", Head(seq, "a" * 16), b"x")
+        await filled.storage.store_snapshot("chat", Head(seq, "a" * 16), b"x")
     stay = [8_990, borders[1] + 300, borders[1], borders[0]]
     assert await seqs(filled.storage) == [8_999, *stay]
     assert await seqs(filled.storage, 8_998) == stay
@@ -51,37 +51,37 @@ async def test_those_at_borders_stay_and_of_the_others_those_apart(filled: Log) 
 
 async def test_the_larger_they_are_the_further_apart(filled: Log) -> None:
     for seq in (1_000, 1_300, 1_700):
-        await filled.storage.keep("chat", Head(seq, "a" * 16), b"x" * 120_000)
+        await filled.storage.store_snapshot("chat", Head(seq, "a" * 16), b"x" * 120_000)
     kept = await seqs(filled.storage)
     assert kept == ([1_700, 1_000] if isinstance(filled.storage, FileStorage) else [1_700, 1_300, 1_000])
 
 
 async def test_one_in_the_middle_does_not_become_the_newest(filled: Log) -> None:
     for seq in (8_999, 300):
-        await filled.storage.keep("chat", Head(seq, "a" * 16), b"x")
+        await filled.storage.store_snapshot("chat", Head(seq, "a" * 16), b"x")
     assert await seqs(filled.storage) == [8_999, 300]
     assert await seqs(filled.storage, 8_999) == [8_999, 300]
 
 
 async def test_an_erasure_drops_them(filled: Log) -> None:
-    await filled.storage.keep("chat", Head(8_990, "a" * 16), b"what was said")
+    await filled.storage.store_snapshot("chat", Head(8_990, "a" * 16), b"what was said")
     await filled.redact("chat", 5)
     assert await seqs(filled.storage) == []
 
 
 async def test_what_was_read_before_an_erasure_is_not_kept_after_it(filled: Log) -> None:
-    before = await filled.storage.erasures("chat")
+    before = await filled.storage.erasure_epoch("chat")
     for _ in range(2):  # each erasure is another one
-        known = await filled.storage.erasures("chat")
+        known = await filled.storage.erasure_epoch("chat")
         await filled.redact("chat", 5)
         for erasures in {before, known}:
-            await filled.storage.keep("chat", Head(8_990, "a" * 16), b"what was said", erasures)
+            await filled.storage.store_snapshot("chat", Head(8_990, "a" * 16), b"what was said", erasures)
         assert await seqs(filled.storage) == []
-    now = await filled.storage.erasures("chat")
-    await filled.storage.keep("chat", Head(8_990, "a" * 16), b"what is left", now)
+    now = await filled.storage.erasure_epoch("chat")
+    await filled.storage.store_snapshot("chat", Head(8_990, "a" * 16), b"what is left", now)
     assert await seqs(filled.storage) == [8_990]
     await filled.fork("chat", "fork", 8_990)
-    assert await filled.storage.erasures("fork") == now
+    assert await filled.storage.erasure_epoch("fork") == now
 
 
 class ErasedMeanwhile(Disk):
@@ -90,7 +90,7 @@ class ErasedMeanwhile(Disk):
     def create(self, path: Path) -> int:
         if ".snapshot" in path.name:
             chat = path.parents[1]
-            folder = Folder(chat, "chat", Disk())
+            folder = LogReader(chat, "chat", Disk())
             redact_chats(chat.parents[1], "chat", [1], {"chat": folder}, ["chat"])
         return super().create(path)
 
@@ -99,13 +99,13 @@ async def test_one_that_an_erasure_has_not_seen_is_dropped(tmp_path: Path) -> No
     async with Log(FileStorage(tmp_path)) as log:
         await log.append("chat", *(say(f"number {number}") for number in range(300)))
     async with Log(FileStorage(tmp_path, disk=ErasedMeanwhile())) as log:
-        await log.storage.keep("chat", Head(300, "a" * 16), b"number 0")
+        await log.storage.store_snapshot("chat", Head(300, "a" * 16), b"number 0")
         assert await seqs(log.storage) == []
 
 
 async def test_a_chat_that_is_gone_keeps_nothing_and_complains_about_nothing(filled: Log) -> None:
     await filled.delete("chat")
-    await filled.storage.keep("chat", Head(8_990, "a" * 16), b"x")
+    await filled.storage.store_snapshot("chat", Head(8_990, "a" * 16), b"x")
     assert await seqs(filled.storage) == []
     assert [key async for key in filled.chats()] == []
 
@@ -113,10 +113,10 @@ async def test_a_chat_that_is_gone_keeps_nothing_and_complains_about_nothing(fil
 async def test_a_read_only_store_finds_them_and_keeps_none(tmp_path: Path) -> None:
     async with Log(FileStorage(tmp_path)) as log:
         await log.append("chat", say("hi"))
-        await log.storage.keep("chat", Head(1, "a" * 16), b"first")
+        await log.storage.store_snapshot("chat", Head(1, "a" * 16), b"first")
     storage = FileStorage(tmp_path, read_only=True)
-    await storage.keep("chat", Head(1, "b" * 16), b"second")
-    assert [data async for _, data in storage.kept("chat")] == [b"first"]
+    await storage.store_snapshot("chat", Head(1, "b" * 16), b"second")
+    assert [data async for _, data in storage.load_snapshots("chat")] == [b"first"]
 
 
 @given(cut=st.integers(0, 200), flip=st.integers(0, 200), bit=st.integers(0, 7))
@@ -126,7 +126,7 @@ async def test_a_damaged_one_is_passed_over(
     root = tmp_path_factory.mktemp("store")
     async with Log(FileStorage(root)) as log:
         await log.append("chat", say("hi"))
-        await log.storage.keep("chat", Head(1, "a" * 16), b"bytes of a view" * 3)
+        await log.storage.store_snapshot("chat", Head(1, "a" * 16), b"bytes of a view" * 3)
         path = root / "chats/chat/cache/newest.snapshot"
         content = bytearray(path.read_bytes())
         content[flip % len(content)] ^= 1 << bit
@@ -159,10 +159,10 @@ def test_a_line_is_found_by_halving_whatever_the_lines_are(
     starts = written(path, sizes)
     seq = data.draw(st.integers(1, len(sizes)))
     fd = disk.open_read(path)
-    found, at = line_near(disk, fd, starts[0], 1, seq)
+    found, at = bisect_line(disk, fd, starts[0], 1, seq)
     assert found <= seq
     assert at == starts[found - 1]
     assert starts[seq - 1] - at <= 16_384 or found == seq or max(sizes) >= 5_000
     before = b'{"seq":%d,"x":"%b"}' % (seq - 1, b"{" * sizes[seq - 2])
-    assert line_before(disk, fd, starts[seq - 1]) == (before if seq > 1 else b"")
+    assert read_line_before(disk, fd, starts[seq - 1]) == (before if seq > 1 else b"")
     disk.close(fd)

@@ -32,7 +32,7 @@ def files(root: Path) -> Log:
 
 
 async def stamp(storage: Storage, chat: str = "chat") -> str | None:
-    return dict(await storage.stamps()).get(chat)
+    return dict(await storage.change_tokens()).get(chat)
 
 
 async def talk(log: Log, count: int = 30) -> None:
@@ -160,13 +160,13 @@ async def test_every_chat_has_a_stamp_and_a_fork_its_own(root: Path, kind: str) 
     # Of short chats. At the end of a long one a fork ends the parent's segment, which gives the same log another stamp.
     log = Log(FileStorage(root)) if kind == "files" else Log(MemoryStorage())
     async with log:
-        assert await log.storage.stamps() == []
+        assert await log.storage.change_tokens() == []
         for key in KEYS:
             await log.append(key, Noted("n"))
-        assert sorted(dict(await log.storage.stamps())) == sorted(KEYS)
-        before = dict(await log.storage.stamps())
+        assert sorted(dict(await log.storage.change_tokens())) == sorted(KEYS)
+        before = dict(await log.storage.change_tokens())
         await log.fork("a", "fork")
-        after = dict(await log.storage.stamps())
+        after = dict(await log.storage.change_tokens())
         assert {key: value for key, value in after.items() if key != "fork"} == before
         await log.append("fork", Noted("own"))
         assert await stamp(log.storage, "fork") != after["fork"]
@@ -193,12 +193,12 @@ async def search(log: Log) -> None:
 
 
 async def keep(log: Log) -> None:
-    await log.storage.keep("chat", await log.head("chat"), b"a snapshot")
+    await log.storage.store_snapshot("chat", await log.head("chat"), b"a snapshot")
 
 
 async def keep_at_a_border(log: Log) -> None:
-    border = (await log.storage.borders("chat"))[0]
-    await log.storage.keep("chat", Head(border, "0" * 16), b"a snapshot")
+    border = (await log.storage.segment_boundaries("chat"))[0]
+    await log.storage.store_snapshot("chat", Head(border, "0" * 16), b"a snapshot")
 
 
 async def export(log: Log) -> None:

@@ -1,7 +1,7 @@
 """A small log cut at every byte and flipped at every bit: what was written comes back, or an error.
 
 Never a wrong value, and never an acknowledged entry missing without an error. Everything here reads with
-``scan`` and ``Folder``, so that tens of thousands of broken logs take seconds.
+``scan`` and ``LogReader``, so that tens of thousands of broken logs take seconds.
 """
 
 import math
@@ -29,8 +29,8 @@ from chatfold.eventlog import (
     scan,
 )
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.reader import Folder
-from chatfold.eventlog.line import decode, decode_loosely, references, seq_of
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.line import decode, decode_raw_fields, parse_references, parse_seq
 from tests.support.clock import TickingClock
 from tests.support.strategies import LARGE_TEXT, same
 
@@ -70,10 +70,10 @@ class BrokenLog:
             return None
 
     def read_back(self) -> list[Entry] | None:
-        folder = Folder(self.path, "chat", Disk())
+        folder = LogReader(self.path, "chat", Disk())
         try:
-            pages = list(folder.pages_back())
-            return [decode(folder.whole(line)) for page in reversed(pages) for line in page]
+            pages = list(folder.line_pages_back())
+            return [decode(folder.resolve_line(line)) for page in reversed(pages) for line in page]
         except (CorruptLog, NewerFormat):
             return None
 
@@ -113,7 +113,7 @@ async def broken(scratch: Path) -> BrokenLog:
         await log.redact("chat", 4)
     made = BrokenLog(scratch / "broken", scratch / "store" / "chats" / "chat")
     assert len(made.segments) == 3
-    assert any(references(line)[0] for name in made.segments for line in made.files[name].split(b"\n"))
+    assert any(parse_references(line)[0] for name in made.segments for line in made.files[name].split(b"\n"))
     assert any(entry.was for entry in made.entries)
     return made
 
@@ -277,7 +277,7 @@ def _end_of(segment: bytes, seq: int) -> int:
     end = 0
     for line in segment.splitlines(keepends=True):
         end += len(line)
-        if "seq" in decode_loosely(line) and seq_of(line) == seq:
+        if "seq" in decode_raw_fields(line) and parse_seq(line) == seq:
             return end
     raise AssertionError(f"no line {seq}")
 

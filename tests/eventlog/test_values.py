@@ -32,17 +32,17 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.eventlog.line import build, decode, draft, resolve
-from chatfold.eventlog.plain import is_plain
-from chatfold.eventlog.values import MAX_DEPTH, MAX_DIGITS, check
+from chatfold.eventlog.line import build_entry_line, decode, encode_event, resolve_line
+from chatfold.eventlog.plain import check_common
+from chatfold.eventlog.values import MAX_DEPTH, MAX_DIGITS, validate_event
 from tests.support.strategies import LARGE_TEXT, VOCABULARY, events_of, same, texts, unknown_events, values
 
 
 def read_back(event: Event) -> Event:
-    drafted = draft(event)
+    drafted = encode_event(event)
     blobs = dict(drafted.blobs)
-    line = build(Entry(1, 0, event, prev="0" * 16), drafted.raw)
-    return decode(resolve(line, lambda _: b"", blobs.__getitem__)).event
+    line = build_entry_line(Entry(1, 0, event, prev="0" * 16), drafted.raw)
+    return decode(resolve_line(line, lambda _: b"", blobs.__getitem__)).event
 
 
 def nested(depth: int, innermost: Any = None) -> Any:
@@ -93,15 +93,15 @@ def test_the_quick_look_at_an_event_sees_what_the_thorough_one_sees(
         strange = inner | st.tuples(inner) | st.tuples(inner.map(Text), inner.map(Text))
         event = msgspec.structs.replace(event, **{field: data.draw(strange)})
     quick: list[str] = []
-    if is_plain(event, quick):
+    if check_common(event, quick):
         thorough: list[str] = []
-        assert check(event, thorough) is False
+        assert validate_event(event, thorough) is False
         assert quick == thorough
 
 
 def test_the_quick_look_is_enough_for_what_agents_say() -> None:
     for event in islice(workload(1), 300):
-        assert is_plain(event, [])
+        assert check_common(event, [])
 
 
 @given(event=unknown_events())
@@ -146,7 +146,7 @@ def test_a_value_at_the_edge_comes_back(value: Any) -> None:
 @pytest.mark.parametrize("run", ["\x7f", "\ud800"])
 def test_a_file_next_to_an_odd_run_keeps_its_bytes(run: str) -> None:
     event = MessageAdded("user", (File("image/png", b"\0\x01 not text", "a.png"), Text("plain")))
-    line = build(Entry(1, 0, event, run=run, prev="0" * 16), draft(event).raw)
+    line = build_entry_line(Entry(1, 0, event, run=run, prev="0" * 16), encode_event(event).raw)
     assert (decode(line).event, decode(line).run) == (event, run)
 
 
@@ -199,9 +199,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED.keys())
 def test_a_value_that_would_not_come_back_is_refused(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidEvent):
-        draft(Noted("n", make()))
+        encode_event(Noted("n", make()))
     with pytest.raises(InvalidEvent):
-        draft(ToolCalled("c", "t", {"x": [make()]}))
+        encode_event(ToolCalled("c", "t", {"x": [make()]}))
 
 
 def wrong(kind: type[Any], *args: Any, **fields: Any) -> Any:
@@ -257,19 +257,19 @@ def wrong(kind: type[Any], *args: Any, **fields: Any) -> Any:
 )
 def test_an_event_that_would_not_come_back_is_refused(event: Any) -> None:
     with pytest.raises(InvalidEvent):
-        draft(event)
+        encode_event(event)
 
 
 def test_an_event_too_large_even_without_its_long_texts_is_refused() -> None:
     with pytest.raises(InvalidEvent):
-        draft(Noted("n", ["short text"] * 200_000))
+        encode_event(Noted("n", ["short text"] * 200_000))
 
 
 async def test_nothing_is_written_of_a_batch_with_an_invalid_event(log: Log) -> None:
     before = (await log.append("chat", Noted("good")))[-1]
     with pytest.raises(InvalidEvent):
         await log.append("chat", Noted("good too"), Noted("bad", {1, 2}))
-    assert (await log.head("chat")).sum == before.sum
+    assert (await log.head("chat")).link == before.sum
     with pytest.raises(InvalidEvent):
         await log.append("new", Noted("bad", (1, 2)))
     assert [key async for key in log.chats()] == ["chat"]

@@ -6,8 +6,8 @@ import pytest
 
 from chatfold.eventlog import CorruptLog, FileStorage, Log, Noted
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.reader import Folder
-from chatfold.eventlog.files.segment import PAGE, Place
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.files.segment import PAGE, Tail
 
 TEXT = "x" * 900
 
@@ -20,14 +20,14 @@ async def written(root: Path, count: int, *, segment_bytes: int = 1 << 20) -> Pa
     return root / "chats/chat"
 
 
-def tail(chat: Path) -> Place:
-    return Folder(chat, "chat", Disk()).tail()
+def tail(chat: Path) -> Tail:
+    return LogReader(chat, "chat", Disk()).tail()
 
 
 async def test_the_witness_of_a_long_segment_is_believed_without_reading_what_is_before(root: Path) -> None:
     chat = await written(root, 200)
     found = tail(chat)
-    assert found.at.offset > PAGE
+    assert found.position.offset > PAGE
     segment = next(chat.glob("*.jsonl"))
     content = segment.read_bytes()
     segment.write_bytes(content.replace(b'"15x', b'"??x', 1))
@@ -45,7 +45,7 @@ async def test_an_old_witness_leads_to_the_same_end(root: Path, segment_bytes: i
     old = (chat / "head").read_bytes()
     await written(root, 300, segment_bytes=segment_bytes)
     found = tail(chat)
-    assert found.at.seq == 390
+    assert found.position.seq == 390
     for witness in (old, b"", b"{}\n", None):
         (chat / "head").unlink(missing_ok=True)
         if witness is not None:
@@ -78,4 +78,4 @@ async def test_a_witness_of_a_segment_that_an_erasure_made_shorter_leads_to_the_
         await log.append("chat", Noted("first", TEXT), *(Noted(f"{number}{TEXT}") for number in range(200)))
         await log.redact("chat", 1)
         await log.append("chat", Noted("after"))
-    assert tail(root / "chats/chat").at.seq == 203
+    assert tail(root / "chats/chat").position.seq == 203

@@ -35,7 +35,7 @@ from chatfold.eventlog import (
     scan,
 )
 from chatfold.eventlog.errors import ForkedProcess
-from chatfold.eventlog.line import seal_up
+from chatfold.eventlog.line import add_checksum
 from tests.support.damage import broken
 from tests.support.damage.broken import ENTRIES, make_healthy, segments
 from tests.support.judges.talk import digest_of, entries_of, ids_of, is_clean, short
@@ -169,7 +169,7 @@ def test_unknown_event_type(healthy: Path) -> None:
         last.sum.encode(),
     )
     with segments(healthy)[-1].open("ab") as segment:
-        segment.write(seal_up(body) + b"\n")
+        segment.write(add_checksum(body) + b"\n")
     assert _read(healthy)[-1].event == Unknown("teleported", raw)
     assert check(healthy).ok
     assert _append(healthy).seq == ENTRIES + 2
@@ -217,7 +217,7 @@ def test_newer_format(healthy: Path, segment: int) -> None:
             fields["first"],
             fields["prev"].encode(),
         )
-        return [seal_up(head) + b"\n", *lines[1:]]
+        return [add_checksum(head) + b"\n", *lines[1:]]
 
     broken.rewrite(segments(healthy)[segment], newer)
     before, content = digest_of(healthy), digest_of(healthy, times=False)

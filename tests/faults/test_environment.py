@@ -132,7 +132,7 @@ async def test_times_of_files_decide_nothing(fast_folder: Path) -> None:
             assert (await reader.head("chat")).seq == number + 1
             assert len([entry async for entry in reader.read("chat")]) == number + 1
             assert len(await reader.search("chat", "words")) == number + 1
-            stamps += await reader.storage.stamps()
+            stamps += await reader.storage.change_tokens()
     assert len(set(stamps)) == 6
 
 

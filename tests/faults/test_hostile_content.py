@@ -28,8 +28,8 @@ from chatfold.eventlog import (
     scan,
 )
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.recovery import valid_lines
-from chatfold.eventlog.line import MAX_LINE, references
+from chatfold.eventlog.files.recovery import find_valid_lines
+from chatfold.eventlog.line import MAX_LINE, parse_references
 from tests.support.damage.broken import ENTRIES, lines_of, make_healthy, segments
 from tests.support.disk.faulty_disk import WatchedDisk
 from tests.support.judges.talk import short
@@ -89,7 +89,10 @@ async def test_a_copy_of_another_log_inside_a_text_is_only_a_text(healthy: Path,
     folder = fast_folder / "new" / "chats" / "chat"
     [segment] = segments(folder)
     header, *lines = segment.read_bytes().splitlines()
-    assert [line for line in valid_lines(segment.read_bytes()) if b"copied" not in line] == [header, *lines]
+    assert [line for line in find_valid_lines(segment.read_bytes()) if b"copied" not in line] == [
+        header,
+        *lines,
+    ]
     segment.write_bytes(segment.read_bytes()[:-9])  # damaged: now every byte is looked at
     assert salvage(folder, fast_folder / "out") == 1
     assert set((fast_folder / "out" / "salvaged.jsonl").read_bytes().splitlines()) == {lines[0]}
@@ -132,7 +135,7 @@ async def test_the_same_text_in_another_chat_or_another_part_is_never_mixed_up(f
         await log.delete("one")
         assert [entry.event async for entry in log.read("two")] == [MessageAdded("user", (Text(text),))]
     [line] = lines_of(fast_folder / "chats" / "two").values()
-    assert references(line) == (set(), set())
+    assert parse_references(line) == (set(), set())
 
 
 async def test_an_id_holds_over_segments_and_in_forks(fast_folder: Path) -> None:
@@ -169,7 +172,7 @@ async def test_a_line_without_an_end_is_not_read_into_memory(healthy: Path) -> N
 )
 def test_bytes_made_to_look_like_many_lines_take_no_time(piece: bytes) -> None:
     data = piece * (4 * MAX_LINE // len(piece))
-    assert list(valid_lines(data)) == []  # minutes, if every start were tried with every end
+    assert list(find_valid_lines(data)) == []  # minutes, if every start were tried with every end
 
 
 async def test_many_segments_are_opened_a_few_times_each(fast_folder: Path) -> None:

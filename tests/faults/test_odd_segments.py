@@ -9,7 +9,7 @@ import pytest
 
 from chatfold.eventlog import CorruptLog, FileStorage, Log, check, repair, scan
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.line import header
+from chatfold.eventlog.line import header_line
 from tests.support.damage.broken import ENTRIES, make_healthy, segments
 from tests.support.judges.talk import digest_of, entries_of, is_clean, short
 
@@ -64,7 +64,7 @@ def test_a_segment_that_a_program_changed(healthy: Path, change: str, which: int
 def test_a_last_segment_with_nothing_but_its_header_is_what_a_roll_leaves(healthy: Path) -> None:
     last = list(scan(healthy))[-1]
     path = healthy / f"{ENTRIES + 1:016d}.jsonl"
-    path.write_bytes(header(Head(ENTRIES, last.link)) + b"\n")
+    path.write_bytes(header_line(Head(ENTRIES, last.link)) + b"\n")
     path.chmod(0o600)
     assert is_clean(healthy)
     assert _append(healthy) == ENTRIES + 1

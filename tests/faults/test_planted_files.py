@@ -38,10 +38,10 @@ async def _fill(root: Path) -> None:
         await log.append("chat", Noted("large", LARGE))
         await log.append("k" * 300, Noted("n"))
         head = await log.head("chat")
-        await log.storage.keep("chat", Head(head.seq, head.sum), b"snapshot")
+        await log.storage.store_snapshot("chat", Head(head.seq, head.link), b"snapshot")
         await log.storage.keep_listing(b"listing")
         await log.search("chat", "said")
-        async with log.storage.alone("chat"):
+        async with log.storage.lease("chat"):
             pass
 
 
@@ -84,7 +84,7 @@ def _verbs(log: Log, root: Path) -> Iterator[Awaitable[object] | None]:
     yield log.search("chat", "said")
     yield asyncio.to_thread(lambda: list(scan(root / "chats" / "chat")))
     yield asyncio.to_thread(check, root / "chats" / "chat")
-    yield log.storage.keep("chat", Head(3, "0" * 16), b"snapshot")
+    yield log.storage.store_snapshot("chat", Head(3, "0" * 16), b"snapshot")
     yield log.storage.kept_listing()
     yield log.storage.keep_listing(b"listing")
     yield log.append("chat", Noted("large", LARGE))

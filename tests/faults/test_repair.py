@@ -21,8 +21,8 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.segment import Position
-from chatfold.eventlog.files.watermark import witness_bytes
-from chatfold.eventlog.line import header, seal_up
+from chatfold.eventlog.files.watermark import format_watermark
+from chatfold.eventlog.line import add_checksum, header_line
 from tests.support.damage.broken import DAMAGES, ENTRIES, gone_from, lines_of, make_healthy, segments
 from tests.support.disk.faulty_disk import CHANGING, FailingDisk
 from tests.support.judges.talk import digest_of, entries_of, is_clean, short
@@ -155,11 +155,11 @@ def test_a_seq_far_away_that_was_made_up_is_refused_and_changes_nothing(healthy:
     if what == "line":
         start, *lines = segments(healthy)[0].read_bytes().splitlines(keepends=True)
         made_up = b'{"seq":%d,"ts":1,"event":{"type":"noted","name":"x"},"prev":"0000000000000000"' % far
-        segments(healthy)[0].write_bytes(b"".join([start, seal_up(made_up) + b"\n", *lines]))
+        segments(healthy)[0].write_bytes(b"".join([start, add_checksum(made_up) + b"\n", *lines]))
     elif what == "header":
-        segments(healthy)[1].write_bytes(header(Head(far, "0" * 16)) + b"\n")
+        segments(healthy)[1].write_bytes(header_line(Head(far, "0" * 16)) + b"\n")
     else:
-        (healthy / "head").write_bytes(witness_bytes(1, Position(far, b"0" * 16, 1)))
+        (healthy / "head").write_bytes(format_watermark(1, Position(far, b"0" * 16, 1)))
     before = digest_of(healthy)
     with pytest.raises(CorruptLog, match="too many to repair"):
         repair(healthy)

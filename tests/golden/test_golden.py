@@ -50,7 +50,7 @@ async def test_a_golden_store_goes_on(store: Path) -> None:
         for key in [key async for key in log.chats()]:
             head = await log.head(key)
             [entry] = await log.append(key, Noted("more"))
-            assert (entry.seq, entry.prev) == (head.seq + 1, head.sum)
+            assert (entry.seq, entry.prev) == (head.seq + 1, head.link)
     assert all(check(folder).problems == [] for folder in (store / "chats").iterdir())
 
 

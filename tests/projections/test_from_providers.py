@@ -21,7 +21,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.values import check
+from chatfold.eventlog.values import validate_event
 from chatfold.projections import anthropic, openai_chat
 from chatfold.projections.from_anthropic import from_anthropic_messages
 from chatfold.projections.from_openai import from_openai_messages
@@ -76,7 +76,7 @@ def test_a_chat_that_was_sent_to_openai_comes_back_and_is_sent_the_same(history:
     sent = openai_chat(prompted(history))
     events = from_openai_messages(sent)
     for event in events:
-        check(event, [])  # a log takes it
+        validate_event(event, [])  # a log takes it
     assert chat_of(events) == sent
 
 
@@ -90,7 +90,7 @@ def test_a_chat_that_was_sent_to_anthropic_comes_back_and_is_sent_the_same(histo
         sent = anthropic(prompted(history), provider=provider, model=model)
         events = from_anthropic_messages(**sent, provider=provider, model=model)
         for event in events:
-            check(event, [])
+            validate_event(event, [])
         assert turns_of(events, provider=provider, model=model) == sent
 
 
@@ -220,7 +220,7 @@ def meant(value: Any) -> Any:
 def missing(events: list[Event], sent: list[Object]) -> Counter[str | bytes]:
     """What was sent and is not in the events, or not as often."""
     for event in events:
-        check(event, [])  # a log takes it
+        validate_event(event, [])  # a log takes it
     held = [msgspec.to_builtins(event, builtin_types=(bytes,)) for event in events]
     return Counter(leaves(meant(sent))) - Counter(leaves(held))
 

@@ -29,7 +29,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.eventlog.events import scrub
-from chatfold.eventlog.values import check
+from chatfold.eventlog.values import validate_event
 from chatfold.projections.from_ui import from_ui_messages
 from chatfold.projections.to_ui import ui_messages
 from tests.support.oracles.rules import check_ui_messages
@@ -219,7 +219,7 @@ def forging(*notes: Object) -> list[Object]:
 def test_what_was_imported_is_exported_as_it_was(given_messages: list[Object]) -> None:
     imported = from_ui_messages(given_messages)
     for event in imported:
-        check(event, [])  # a log takes it
+        validate_event(event, [])  # a log takes it
     called = [event.call for event in imported if isinstance(event, ToolCalled)]
     returned = [event.call for event in imported if isinstance(event, ToolReturned)]
     assert len(set(called)) == len(called)

@@ -10,7 +10,7 @@ import pytest
 
 from chatfold.agent import Store, user
 from chatfold.eventlog import check
-from chatfold.eventlog.line import seal_up
+from chatfold.eventlog.line import add_checksum
 from chatfold.replay.commands.asking import verb
 from chatfold.replay.output import Out
 from tests.support.debugger.commanded import (
@@ -242,7 +242,7 @@ def test_a_damaged_log_is_told_and_nothing_is_changed(args: list[str], store: Pa
 @pytest.mark.parametrize("args", READING, ids=" ".join)
 def test_a_log_of_a_newer_version_is_told_and_nothing_is_changed(args: list[str], store: Path) -> None:
     header = b'{"chatfold":%d,"reader":%d,"first":1,"prev":"0000000000000000"'
-    broken(store, seal_up(header % (1, 1)), seal_up(header % (9, 9)))
+    broken(store, add_checksum(header % (1, 1)), add_checksum(header % (9, 9)))
     before = bytes_of(store)
     done = run(*args, store=store)
     assert done.exit_code == 5

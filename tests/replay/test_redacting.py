@@ -132,7 +132,7 @@ async def test_a_redacted_log_is_a_chat_that_opens_with_the_same_entries_and_the
     rules = Rules.parse(given_rules)
     data = await bytes_of(moment, rules, "jsonl")
     store = Store.memory()
-    await store.log.storage.adopt("copy", _one(data))
+    await store.log.storage.import_chat("copy", _one(data))
     copy = await store.chat("copy")
     old = [entry async for entry in moment.entries()]
     *new, note = [entry async for entry in copy.entries()]
@@ -367,7 +367,7 @@ async def test_an_earlier_moment_is_exported_up_to_there() -> None:
     chat: Any = await a_chat()
     data = await bytes_of(await chat.at(2), Rules.parse(["emails"]), "jsonl")
     store = Store.memory()
-    await store.log.storage.adopt("copy", _one(data))
+    await store.log.storage.import_chat("copy", _one(data))
     assert (await store.chat("copy")).seq == 3
 
 

@@ -11,7 +11,7 @@ from chatfold.agent import Agent, Chat, Store
 from chatfold.agent.models import Answer, Offered, Piece, Request, ScriptedModel, fingerprint
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
-from chatfold.eventlog.batch import Append
+from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.storage import Durability
 from chatfold.projections import openai_chat
 from chatfold.projections.prompt import Message
@@ -93,9 +93,9 @@ class Meddled(MemoryStorage):
     def before(self, at: int | type[Event], do: Callable[[], Awaitable[object]]) -> None:
         self.at, self.do = at, do
 
-    async def append(self, request: Append, durability: Durability | None = None) -> list[Entry]:
+    async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:
         self.appended += 1
-        kinds = {type(draft.event) for draft in request.drafts}
+        kinds = {type(draft.event) for draft in request.events}
         if self.do is not None and (self.at == self.appended or self.at in kinds):
             do, self.do = self.do, None
             await do()

@@ -22,7 +22,7 @@ from chatfold.eventlog import (
     Storage,
     Text,
 )
-from chatfold.eventlog.line import header, link_of, seal, seal_up
+from chatfold.eventlog.line import add_checksum, header_line, link_after, seal_line
 from tests.support.strategies import LARGE_TEXT
 
 START = b"0" * 16
@@ -55,7 +55,7 @@ async def exported(storage: Storage, chat: str) -> bytes:
 
 async def adopt(storage: Storage, chat: str, data: bytes, cuts: Iterable[int] = ()) -> None:
     """The export comes in pieces, cut at these bytes."""
-    await storage.adopt(chat, pieces(data, cuts))
+    await storage.import_chat(chat, pieces(data, cuts))
 
 
 async def pieces(data: bytes, cuts: Iterable[int] = ()) -> AsyncIterator[bytes]:
@@ -90,15 +90,15 @@ def noted(fields: bytes, **how: Any) -> Line:
 
 def entry_line(line: Line, seq: int, link: bytes) -> bytes:
     body = b'{"seq":%d,"ts":1,%b"event":%b%b,"prev":"%b"'
-    return seal_up(body % (line.seq or seq, line.names, line.event, line.marks, line.prev or link))
+    return add_checksum(body % (line.seq or seq, line.names, line.event, line.marks, line.prev or link))
 
 
 def blob_line(content: bytes, digest: str | None = None) -> bytes:
     name = (digest or sha256(content).hexdigest()).encode()
-    return seal_up(b'{"blob":"%b","base64":"%b"' % (name, base64.b64encode(content)))
+    return add_checksum(b'{"blob":"%b","base64":"%b"' % (name, base64.b64encode(content)))
 
 
-def forged(*items: Line | bytes, first: bytes = header(Head())) -> bytes:
+def forged(*items: Line | bytes, first: bytes = header_line(Head())) -> bytes:
     """The export of these entries, and of lines as they are, after the header ``first``."""
     lines, link, seq = [first], START, 0
     for item in items:
@@ -113,7 +113,7 @@ def forged(*items: Line | bytes, first: bytes = header(Head())) -> bytes:
 
 def _link_of(line: bytes) -> bytes:
     try:
-        return link_of(line)
+        return link_after(line)
     except (CorruptLog, ValueError):  # nothing can follow it
         return START
 
@@ -121,7 +121,7 @@ def _link_of(line: bytes) -> bytes:
 def closed(lines: list[bytes], count: int, link: bytes) -> bytes:
     """The lines, and a seal that vouches for them."""
     data = b"\n".join([*lines, b""])
-    return data + seal(count, len(data), sha256(data).hexdigest(), link) + b"\n"
+    return data + seal_line(count, len(data), sha256(data).hexdigest(), link) + b"\n"
 
 
 TINY = forged(

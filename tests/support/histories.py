@@ -52,7 +52,7 @@ def entries(
     events: Iterable[Event], *, runs: Iterable[str] = (), tick: int = 1, store: str = ""
 ) -> list[Entry]:
     """As a log gives them, ``tick`` milliseconds apart. The sums of two stores differ, as those on two disks do."""
-    link = Head().sum
+    link = Head().link
     made = []
     for seq, (event, run) in enumerate(zip(events, chain(runs, repeat(None)), strict=False), 1):
         line = repr((store, seq, event, run, link)).encode("utf-8", "surrogatepass")

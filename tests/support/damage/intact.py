@@ -15,7 +15,7 @@ from typing import Any
 from chatfold.agent import Policy, Store, assistant, user
 from chatfold.agent.opening import keep_view
 from chatfold.eventlog import Entry, FileStorage, Head, Noted, Text, ToolCalled, ToolReturned, scan
-from chatfold.eventlog.line import marks
+from chatfold.eventlog.line import parse_fields
 from tests.support.clock import TickingClock
 from tests.support.judges.talk import batches
 
@@ -42,7 +42,9 @@ class Intact:
         self.commits = {0, *ends}
         self.messages = asyncio.run(self._messages())
         lines = {
-            line: marks(line).synced or 0 for path in self.segments for line in _entry_lines(self.files[path])
+            line: parse_fields(line).synced or 0
+            for path in self.segments
+            for line in _entry_lines(self.files[path])
         }
         self._synced = lines
 

@@ -5,7 +5,7 @@ import math
 import random
 from typing import Any
 
-from chatfold.eventlog.line import seal_up
+from chatfold.eventlog.line import add_checksum
 
 FRAGMENTS = (
     b'"', b"}", b"{", b"]", b"[", b",", b":", b"\\", b"\n", b"\r\n", b"\x7f", b"\\u007f", b"\xff", b"\0", b" ", b"null",
@@ -47,7 +47,7 @@ def forged(chance: random.Random, line: bytes, others: list[bytes]) -> bytes:
     """Changed by somebody who knows how sums are made."""
     body, mark, _ = line.rpartition(b',"sum":"')
     kept, mark, prev = body.rpartition(b',"prev":"') if chance.random() < 0.8 else (body, b"", b"")
-    return seal_up(mutated(chance, kept, others) + mark + prev)
+    return add_checksum(mutated(chance, kept, others) + mark + prev)
 
 
 HOSTILE: tuple[Any, ...] = (

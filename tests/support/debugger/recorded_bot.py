@@ -10,8 +10,8 @@ import msgspec
 from chatfold.agent import CHAT_TOOLS, Agent, Answer, Asked, Chat, ScriptedModel, Store
 from chatfold.agent.models import Request
 from chatfold.eventlog import Entry, Event, Json, Log
-from chatfold.eventlog.batch import Append
-from chatfold.eventlog.line import draft
+from chatfold.eventlog.batch import AppendRequest
+from chatfold.eventlog.line import encode_event
 from chatfold.replay.judging.divergence import Divergence
 from chatfold.replay.judging.rehearsal import rehearse
 
@@ -74,8 +74,8 @@ async def put(log: Log, key: str, entries: Sequence[Entry]) -> None:
     at = 0
     while at < len(entries):
         size = int((entries[at].batch or "1/1").partition("/")[2])
-        drafts = tuple(draft(entry.event) for entry in entries[at : at + size])
-        await log.storage.append(Append(key, drafts, None, entries[at].id, entries[at].run))
+        drafts = tuple(encode_event(entry.event) for entry in entries[at : at + size])
+        await log.storage.append(AppendRequest(key, drafts, None, entries[at].id, entries[at].run))
         at += size
 
 

@@ -207,7 +207,7 @@ async def _judge_writer(intact: Intact, root: Path, folder: Path) -> bool:
     now, _ = _taken(scan(folder))
     if list(map(repr, now[: len(read)])) != list(map(repr, read)):
         raise Wrong("a writer lost or changed what verified")
-    if entry.prev != intact.heads()[entry.seq - 1].sum:
+    if entry.prev != intact.heads()[entry.seq - 1].link:
         raise Wrong(f"a writer went on after something else than entry {entry.seq - 1}")
     for name, content in kept.items():
         _is_still_there(folder, name, content)

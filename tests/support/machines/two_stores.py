@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from chatfold.agent import Chat, Store
 from chatfold.eventlog import ChatDeleted, Conflict, Event, FileStorage, MemoryStorage, Noted, Storage, check
-from chatfold.eventlog.line import SEAL
+from chatfold.eventlog.line import SEAL_PREFIX
 
 Who: TypeAlias = Literal[0, 1]
 
@@ -135,7 +135,7 @@ class Files(Side):
         segments = sorted(folder.glob("*.jsonl"))
         if segments:
             whole = segments[-1].read_bytes().splitlines(keepends=True)[-1]
-            if whole.startswith(SEAL):
+            if whole.startswith(SEAL_PREFIX):
                 return  # nobody writes there any more, and a fork may have the same file
             with segments[-1].open("ab") as file:
                 file.write(whole[: len(whole) // 2])

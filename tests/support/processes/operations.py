@@ -169,12 +169,12 @@ async def mend(log: Log, tell: Tell) -> None:
 async def snapshot(log: Log, tell: Tell) -> None:
     """A cache: whatever becomes of it, what is appended afterwards is."""
     head = await log.head("chat")
-    await log.storage.keep("chat", head, b"a snapshot")
+    await log.storage.store_snapshot("chat", head, b"a snapshot")
     await append(log, tell)
 
 
 async def take_in(log: Log, tell: Tell) -> None:
-    await log.storage.adopt("taken", log.storage.export("chat"))
+    await log.storage.import_chat("taken", log.storage.export("chat"))
     tell("import")
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from chatfold.eventlog import ChatfoldError, DurabilityUnknown
-from chatfold.eventlog.files.disk import exists
+from chatfold.eventlog.files.disk import has_path
 from chatfold.eventlog.files.segment_writer import POISON_FILE
 from tests.support.disk.faulty_disk import CHANGING, KINDS
 from tests.support.disk.simulated_disk import Fault
@@ -75,7 +75,7 @@ class Run(Verbs):
             self.disk.fault = None
             self.now.hurt = True
             self.lossy |= fault.struck == "sync" or fault.forever
-            self.marked |= any(exists(self.disk, path / POISON_FILE) for _, path in folders_of(self.disk))
+            self.marked |= any(has_path(self.disk, path / POISON_FILE) for _, path in folders_of(self.disk))
             self.world.look(self.disk, under_way, lossy=self.lossy)
             self.forget_deleted()
             under_way = UnderWay()

@@ -14,7 +14,7 @@ from chatfold.agent.opening import keep_view, open_view
 from chatfold.eventlog import ChatDeleted, ChatExists, FileStorage, Log, NoSuchChat, Redacted, check
 from chatfold.eventlog.events import Forked
 from chatfold.eventlog.files.chat_dir import chat_path
-from chatfold.eventlog.files.queue import Job
+from chatfold.eventlog.files.queue import PendingAppend
 from chatfold.eventlog.storage import Durability
 from chatfold.projections import STANDARD, fold, start
 from chatfold.projections.snapshots import dump
@@ -119,7 +119,7 @@ class Verbs:
         for chat, lane in self.now.storage._lanes._lanes.items():
             due, lane.due = lane.due, ""
             if due == "sync":
-                self.now.storage._lanes._submit(lane, Job(None, "full"))
+                self.now.storage._lanes._submit(lane, PendingAppend(None, "full"))
                 await self.quiet()
                 if not lane.writer._poisoned:
                     self._durable(chat)
@@ -180,7 +180,7 @@ class Verbs:
     async def copy(self, step: Step, under_way: UnderWay) -> None:
         parent = self.world.chats.get(step.chat, Expected()).entries
         if parent:
-            work = self.now.storage.adopt(self._other(step), self.now.storage.export(step.chat))
+            work = self.now.storage.import_chat(self._other(step), self.now.storage.export(step.chat))
             await self._new(step, under_way, [*map(replace, parent)], work)
 
     def _other(self, step: Step) -> str:

@@ -17,7 +17,7 @@ from chatfold.eventlog.files.disk import read_file
 from chatfold.eventlog.files.scan import entries, open_folder
 from chatfold.eventlog.files.segment_writer import POISON_FILE
 from chatfold.eventlog.keys import chat_key, is_hashed
-from chatfold.eventlog.line import ENTRY, decode, verifies
+from chatfold.eventlog.line import ENTRY_PREFIX, decode, has_valid_sum
 from tests.support.disk.simulated_disk import SimulatedDisk
 from tests.support.disk.simulated_files import SimulatedFile
 from tests.support.disk.simulated_tree import SimulatedFolder
@@ -270,7 +270,7 @@ def _unended(disk: SimulatedDisk, path: Path) -> Entry | None:
     """The entry at the end of the log that lacks nothing but its newline."""
     last = max(name for name in disk.names(path) if name.endswith(".jsonl"))
     line = read_file(disk, path / last).rpartition(b"\n")[2]
-    return decode(line) if line.startswith(ENTRY) and verifies(line) else None
+    return decode(line) if line.startswith(ENTRY_PREFIX) and has_valid_sum(line) else None
 
 
 def _shape(folder: SimulatedFolder) -> Shape:
