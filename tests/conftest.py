@@ -1,6 +1,7 @@
 """What all tests share: how long hypothesis searches, what runs when, a clock that tests own, and a store in a scratch folder."""
 
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Account(config))
+    # ``nohup`` and a script's background jobs hand down an ignored SIGINT; the programs that tests start heed it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 
 from chatfold.eventlog import scan
 from chatfold.replay.cli import VERBS, cli
-from tests.support.processes.children import heed_interrupts
 
 TAGS = [
     "message_added",
@@ -292,7 +291,6 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed_interrupts,  # noqa: PLW1509 (one signal call)
     ) as watching:
         assert watching.stdout is not None
         for _ in range(ENTRIES):

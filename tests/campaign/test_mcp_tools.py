@@ -20,7 +20,6 @@ from chatfold.agent.runtime import Agent
 from chatfold.agent.tools import Outcome, Tool, by_name, used
 from chatfold.eventlog import Data, File, Json, Text, ToolReturned
 from tests import support
-from tests.support.processes.children import heed_interrupts
 
 SERVER = str(Path(support.__file__).with_name("mcp_server.py"))
 TIME = Stdio(sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
@@ -448,7 +447,6 @@ def test_a_program_that_is_interrupted_or_killed(sent: signal.Signals) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=heed_interrupts,  # noqa: PLW1509 (one signal call)
     )
     with program:
         assert program.stdout is not None

@@ -3,9 +3,12 @@
 The tools are async and wait for nothing, so that calls which are made side by side come back in one order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import msgspec
 from hypothesis import strategies as st
@@ -122,13 +125,26 @@ def _answer(engine: Engine, line: Line, number: int) -> Any:
     return agent.Answer(parts, calls, {"input": 10 * number, "output": 3}, "tool_calls" if calls else "stop")
 
 
+class _Stopped(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime(2026, 1, 2, 3, 4, tzinfo=tz or UTC)
+
+
+@contextmanager
+def _at_one_minute(engine: Engine) -> Iterator[None]:
+    """An agent tells the model what time it is, to the minute; one may begin between the two engines."""
+    with patch.object(engine.module("agent.runtime"), "datetime", _Stopped):
+        yield
+
+
 async def record(engine: Engine, root: Path, talk: Talk) -> list[Any]:
     """Has the talk recorded; the results."""
     async with Work(engine, root, **_how(talk)) as work:
         results = []
         for question, script in talk:
             work.time += 1000
-            with work.outside():
+            with work.outside(), _at_one_minute(engine):
                 results.append(await agent_of(engine, work.store, [*script, Line("done")]).run(KEY, question))
         return [plain(result, root) for result in results]
 

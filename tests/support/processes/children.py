@@ -1,7 +1,6 @@
 """Starting the processes of these tests: the modules of this folder that have a ``main``."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,11 +38,6 @@ def figures_of(part: str, number: int, seed: int, folder: Path) -> Figures:
     """What a short campaign counts, in a process of its own, which may fork as it likes."""
     command = [sys.executable, "-m", "tests.campaign", part, str(number), str(seed), str(folder)]
     return msgspec.json.decode(subprocess.check_output(command, env=ENVIRONMENT), type=Figures)
-
-
-def heed_interrupts() -> None:
-    """As ``preexec_fn``: undoes what ``nohup`` and a script's background jobs hand down, an ignored SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ready() -> None:
