@@ -7,7 +7,7 @@ import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog import Injected, Json, MessageAdded, Origin, Part, Role, Text, ToolReturned
-from chatfold.eventlog.line import encode_event
+from chatfold.eventlog.codec import encode_event
 
 Content = str | Part
 

@@ -18,7 +18,7 @@ import msgspec
 
 from chatfold.agent.models import Offered
 from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
-from chatfold.eventlog.line import encode_event
+from chatfold.eventlog.codec import encode_event
 from chatfold.projections.wire import json_text
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]

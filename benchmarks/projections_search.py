@@ -12,10 +12,10 @@ from benchmarks.eventlog_store import chat_folder
 from benchmarks.measure import Row, at_least, at_most, interleave, limited, progress
 from benchmarks.projections_store import CHAT, SHOWN, Built
 from chatfold.eventlog import Entry, scan
+from chatfold.eventlog.codec import decode
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.search_files import StoredSearchIndex
-from chatfold.eventlog.line import decode
 from chatfold.eventlog.search_text import text_of
 
 _BATCH = 1_000

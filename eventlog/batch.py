@@ -11,23 +11,25 @@ from typing import Protocol
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from chatfold.eventlog.codec import (
+    EncodedEvent,
+    decode,
+    extract_event,
+    find_reference,
+    replace_with_reference,
+    resolve_line,
+)
 from chatfold.eventlog.errors import ChatDeleted, Conflict, CorruptLog, IdConflict, InvalidEvent
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.line import (
     DECODE_ERRORS,
-    EncodedEvent,
     build_line,
-    decode,
     decode_raw_fields,
-    extract_event,
-    find_reference,
     format_fields,
     format_prefix,
     link_after,
     parse_fields,
     parse_prev,
-    replace_with_reference,
-    resolve_line,
 )
 from chatfold.eventlog.values import collect_long_strings, unescape
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection
 import msgspec
 from msgspec.structs import replace
 
+from chatfold.eventlog.codec import decode, encode_event
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
 from chatfold.eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
-from chatfold.eventlog.line import build_entry_line, decode, encode_event
+from chatfold.eventlog.line import build_entry_line
 
 _KEPT_ELSEWHERE = re.compile(rb'"\x7f007f(?:ref|text|data):')  # its DEL is escaped like one of the user's
 

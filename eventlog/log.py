@@ -5,10 +5,9 @@ from contextlib import suppress
 from typing import Self
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import decode_lines
+from chatfold.eventlog.codec import EncodedEvent, decode, decode_lines, encode_event
 from chatfold.eventlog.errors import ChatDeleted, CorruptLog, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
-from chatfold.eventlog.line import EncodedEvent, decode, encode_event
 from chatfold.eventlog.search import SearchHit
 from chatfold.eventlog.storage import Durability, Storage
 

@@ -6,16 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 from chatfold.eventlog.batch import AppendRequest, build_batch, fingerprints_of
-from chatfold.eventlog.clock import Clock, now
-from chatfold.eventlog.codec import decode_lines
+from chatfold.eventlog.codec import EncodedEvent, decode, decode_lines, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
 from chatfold.eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
-from chatfold.eventlog.line import EncodedEvent, decode, link_after, parse_references, resolve_line
+from chatfold.eventlog.line import link_after
 from chatfold.eventlog.search import SearchHit, SearchIndex, search
 from chatfold.eventlog.search_text import holds, require_text
-from chatfold.eventlog.storage import Durability
+from chatfold.eventlog.storage import Clock, Durability, now
 from chatfold.eventlog.transfer import Blob, ExportReader, ExportWriter
 
 _PAGE = 64

@@ -5,13 +5,14 @@ one state machine in the tests holds each to ``MemoryStorage``, the reference. A
 machine fits the same methods: ``append`` is one statement with the expected head, built by ``build_batch``.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeAlias
 
 from chatfold.eventlog.batch import AppendRequest
+from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.line import EncodedEvent
 from chatfold.eventlog.search import SearchHit
 
 Durability: TypeAlias = Literal["full", "normal", "off"]
@@ -19,6 +20,14 @@ Durability: TypeAlias = Literal["full", "normal", "off"]
 
 All three survive a killed process; only ``full`` survives a power cut right after the append.
 """
+
+
+Clock: TypeAlias = Callable[[], int]
+"""Epoch milliseconds. ``ts`` is for people: it orders nothing, and may jump as the clock does."""
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class Storage(Protocol):

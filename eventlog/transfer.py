@@ -21,18 +21,16 @@ import msgspec
 from msgspec.structs import replace
 
 from chatfold.eventlog.batch import MAX_NAME
+from chatfold.eventlog.codec import DEL_BYTE, decode, encode_event, parse_references, resolve_line
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
 from chatfold.eventlog.events import Entry, Head, Lost, Unknown
 from chatfold.eventlog.line import (
-    DEL_BYTE,
     ENTRY_PREFIX,
     MAX_LINE,
     SEAL_PREFIX,
     add_checksum,
     build_entry_line,
-    decode,
     decode_raw_fields,
-    encode_event,
     format_fields,
     has_valid_sum,
     header_line,
@@ -41,10 +39,8 @@ from chatfold.eventlog.line import (
     parse_fields,
     parse_header,
     parse_prev,
-    parse_references,
     parse_seal,
     parse_seq,
-    resolve_line,
     seal_line,
 )
 from chatfold.eventlog.values import collect_long_strings, validate_event

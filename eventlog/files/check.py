@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from chatfold.eventlog.codec import parse_references
 from chatfold.eventlog.erasure import lost_line, tombstone
 from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NewerFormat
 from chatfold.eventlog.events import Head
@@ -37,7 +38,6 @@ from chatfold.eventlog.line import (
     parse_fields,
     parse_header,
     parse_prev,
-    parse_references,
     parse_seq,
 )
 

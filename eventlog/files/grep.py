@@ -14,11 +14,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from chatfold.eventlog.codec import DEL_BYTE, decode
 from chatfold.eventlog.errors import CorruptLog
 from chatfold.eventlog.files.blobs import BLOBS
 from chatfold.eventlog.files.disk import read_at, read_file
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.line import DEL_BYTE, ENTRY_PREFIX, decode, has_valid_sum, parse_seq
+from chatfold.eventlog.line import ENTRY_PREFIX, has_valid_sum, parse_seq
 from chatfold.eventlog.search_text import holds, require_text
 from chatfold.eventlog.values import escape_text
 

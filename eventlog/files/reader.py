@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
-from chatfold.eventlog.codec import Page, decode_page
+from chatfold.eventlog.codec import DEL_BYTE, Page, decode_page, resolve_line
 from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoSuchChat
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.blobs import read_blob
@@ -42,14 +42,12 @@ from chatfold.eventlog.files.segment import (
 )
 from chatfold.eventlog.files.watermark import Watermark, read_watermark
 from chatfold.eventlog.line import (
-    DEL_BYTE,
     ENTRY_PREFIX,
     has_valid_sum,
     link_after,
     parse_header,
     parse_prev,
     parse_seq,
-    resolve_line,
 )
 
 BIG_PAGE = 1 << 18

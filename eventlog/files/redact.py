@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from chatfold.eventlog.batch import fingerprints_of
+from chatfold.eventlog.codec import parse_references
 from chatfold.eventlog.erasure import ErasureView, close_over_references, plan_erasure, tombstone
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
@@ -38,7 +39,7 @@ from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.segment import Tail
 from chatfold.eventlog.files.snapshots import ERASED, tell_of_erasure
 from chatfold.eventlog.keys import folder_name
-from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count, parse_references
+from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count
 from chatfold.eventlog.values import escape_text, unescape
 
 

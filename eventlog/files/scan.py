@@ -5,7 +5,7 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-from chatfold.eventlog.codec import Page, decode_page
+from chatfold.eventlog.codec import Page, decode_all, decode_page
 from chatfold.eventlog.errors import NoSuchChat
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.chat_dir import read_key
@@ -14,7 +14,6 @@ from chatfold.eventlog.files.quotes import Quotes
 from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
 from chatfold.eventlog.files.segment import parse_segment_name
 from chatfold.eventlog.keys import chat_key
-from chatfold.eventlog.line import decode_all
 
 
 def open_folder(path: Path | str, disk: Disk | None = None) -> LogReader:

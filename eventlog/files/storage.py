@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.clock import Clock, now
+from chatfold.eventlog.codec import EncodedEvent, decode, decode_all
 from chatfold.eventlog.errors import (
     ChatDeleted,
     ChatExists,
@@ -57,9 +57,8 @@ from chatfold.eventlog.files.snapshots import (
     snapshots,
 )
 from chatfold.eventlog.files.writer import LogWriter
-from chatfold.eventlog.line import EncodedEvent, decode, decode_all
 from chatfold.eventlog.search import SearchHit, search
-from chatfold.eventlog.storage import Durability
+from chatfold.eventlog.storage import Clock, Durability, now
 from chatfold.eventlog.transfer import ExportWriter
 
 _POLL_S = 0.02

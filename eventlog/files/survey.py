@@ -8,13 +8,13 @@ from hashlib import sha256
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
+from chatfold.eventlog.codec import decode
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.recovery import find_valid_lines
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
     SEAL_PREFIX,
-    decode,
     has_valid_sum,
     is_linked_to,
     link_after,

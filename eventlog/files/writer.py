@@ -14,7 +14,6 @@ from typing import TypeVar
 import msgspec
 
 from chatfold.eventlog.batch import AppendRequest, build_batch
-from chatfold.eventlog.clock import Clock
 from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, DurabilityUnknown, to_chatfold_error
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.blobs import write_blob
@@ -25,6 +24,7 @@ from chatfold.eventlog.files.lock import ChatMissing, ChatReplaced, Lock, WouldB
 from chatfold.eventlog.files.segment import SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.segment_writer import SegmentWriter, WriteFailed
 from chatfold.eventlog.line import header_line
+from chatfold.eventlog.storage import Clock
 
 _QUICK_BYTES = 1 << 18
 

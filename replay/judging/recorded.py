@@ -31,7 +31,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.line import encode_event
+from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.storage import Durability
 from chatfold.replay.judging.divergence import Divergence

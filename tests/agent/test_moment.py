@@ -103,7 +103,7 @@ class SlowlyKept(MemoryStorage):
         super().__init__()
         self.asked, self.may = asyncio.Event(), asyncio.Event()
 
-    async def keep(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+    async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         self.asked.set()
         await self.may.wait()
         await super().store_snapshot(chat, head, data, erasures)

@@ -28,18 +28,11 @@ from chatfold.eventlog import (
     check,
     scan,
 )
+from chatfold.eventlog.codec import DEL_BYTE, decode, encode_event, parse_references, resolve_line
 from chatfold.eventlog.files.recovery import find_valid_lines
 from chatfold.eventlog.files.survey import survey_segment
 from chatfold.eventlog.keys import chat_key, folder_name, is_hashed
-from chatfold.eventlog.line import (
-    DEL_BYTE,
-    decode,
-    encode_event,
-    has_valid_sum,
-    parse_header,
-    parse_references,
-    resolve_line,
-)
+from chatfold.eventlog.line import has_valid_sum, parse_header
 from chatfold.projections import from_anthropic_messages, from_openai_messages, from_ui_messages
 from chatfold.replay.inspect.address import BadAddress, address, point
 from tests.support.damage.intact import cached, small

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import CorruptLog, FileStorage, Log, Lost, NewerFormat, Noted, check, repair, scan
+from chatfold.eventlog.codec import decode
 from chatfold.eventlog.files.chat_dir import NOTE
 from chatfold.eventlog.files.recovery import find_valid_lines
 from chatfold.eventlog.files.survey import survey_segment
-from chatfold.eventlog.line import add_checksum, decode, has_valid_sum, parse_header
+from chatfold.eventlog.line import add_checksum, has_valid_sum, parse_header
 from tests.campaign.fuzzing import campaign
 from tests.support.damage.broken import ENTRIES, make_healthy, rewrite, segments
 from tests.support.damage.intact import cached

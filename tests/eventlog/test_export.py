@@ -23,7 +23,7 @@ from chatfold.eventlog import (
     ToolReturned,
     check,
 )
-from chatfold.eventlog.line import parse_references
+from chatfold.eventlog.codec import parse_references
 from tests.support.exporting import LARGE, TINY, adopt, exported, opened, pieces, read, scratch, traces
 from tests.support.profile import searched
 from tests.support.strategies import LONG_TEXTS, batches, names, same_entries

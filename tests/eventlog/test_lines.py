@@ -24,22 +24,24 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.eventlog.batch import AppendRequest, build_batch
-from chatfold.eventlog.line import (
+from chatfold.eventlog.codec import (
     EncodedEvent,
-    add_checksum,
-    build_entry_line,
     decode,
     encode_event,
     extract_event,
+    parse_references,
+    resolve_line,
+)
+from chatfold.eventlog.line import (
+    add_checksum,
+    build_entry_line,
     has_valid_sum,
     header_line,
     link_after,
     parse_fields,
     parse_header,
     parse_prev,
-    parse_references,
     parse_seq,
-    resolve_line,
 )
 from tests.support.strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same
 

@@ -26,9 +26,9 @@ from chatfold.eventlog import (
     ToolCalled,
     Unknown,
 )
+from chatfold.eventlog.codec import decode
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.line import decode
 from tests.support.clock import TickingClock
 from tests.support.strategies import LARGE_TEXT
 

@@ -19,11 +19,12 @@ from chatfold.eventlog import (
     Noted,
     Text,
 )
+from chatfold.eventlog.codec import decode_all
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.segment import PAGE
-from chatfold.eventlog.line import count_valid_chain, decode_all, is_valid_chain
+from chatfold.eventlog.line import count_valid_chain, is_valid_chain
 from tests.eventlog.test_sealed_reading import LONG, appends, written
 from tests.support.profile import searched
 

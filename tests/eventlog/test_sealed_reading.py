@@ -21,13 +21,13 @@ from chatfold.eventlog import (
     check,
     scan,
 )
-from chatfold.eventlog.codec import Page, decode_lines, decode_page
+from chatfold.eventlog.codec import Page, decode, decode_all, decode_lines, decode_page
 from chatfold.eventlog.files.disk import Disk, read_at
 from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.seal import SegmentDigest, build_sealed_segment, read_if_sealed
 from chatfold.eventlog.files.segment import PageEnd, read_page
-from chatfold.eventlog.line import decode, decode_all, parse_seal
+from chatfold.eventlog.line import parse_seal
 
 LONG = [letter * size for letter, size in zip("abcdef", (512, 600, 3_000, 20_000, 700, 513), strict=True)]
 
@@ -213,8 +213,9 @@ def test_sum_does_not_depend_on_the_steps(steps: list[int]) -> None:
 
 
 def _segment() -> bytes:
+    from chatfold.eventlog.codec import encode_event
     from chatfold.eventlog.events import Head
-    from chatfold.eventlog.line import build_entry_line, encode_event, header_line, link_after
+    from chatfold.eventlog.line import build_entry_line, header_line, link_after
 
     lines, link = [header_line(Head())], Head().link
     for seq in range(1, 4):

@@ -28,9 +28,10 @@ from chatfold.eventlog import (
     check,
     scan,
 )
+from chatfold.eventlog.codec import decode, parse_references
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.line import decode, decode_raw_fields, parse_references, parse_seq
+from chatfold.eventlog.line import decode_raw_fields, parse_seq
 from tests.support.clock import TickingClock
 from tests.support.strategies import LARGE_TEXT, same
 

@@ -32,9 +32,9 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.eventlog.line import build_entry_line, decode, encode_event, resolve_line
-from chatfold.eventlog.plain import check_common
-from chatfold.eventlog.values import MAX_DEPTH, MAX_DIGITS, validate_event
+from chatfold.eventlog.codec import decode, encode_event, resolve_line
+from chatfold.eventlog.line import build_entry_line
+from chatfold.eventlog.values import MAX_DEPTH, MAX_DIGITS, check_common, validate_event
 from tests.support.strategies import LARGE_TEXT, VOCABULARY, events_of, same, texts, unknown_events, values
 
 

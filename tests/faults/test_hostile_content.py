@@ -27,9 +27,10 @@ from chatfold.eventlog import (
     salvage,
     scan,
 )
+from chatfold.eventlog.codec import parse_references
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.recovery import find_valid_lines
-from chatfold.eventlog.line import MAX_LINE, parse_references
+from chatfold.eventlog.line import MAX_LINE
 from tests.support.damage.broken import ENTRIES, lines_of, make_healthy, segments
 from tests.support.disk.faulty_disk import WatchedDisk
 from tests.support.judges.talk import short

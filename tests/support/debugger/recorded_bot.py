@@ -11,7 +11,7 @@ from chatfold.agent import CHAT_TOOLS, Agent, Answer, Asked, Chat, ScriptedModel
 from chatfold.agent.models import Request
 from chatfold.eventlog import Entry, Event, Json, Log
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.line import encode_event
+from chatfold.eventlog.codec import encode_event
 from chatfold.replay.judging.divergence import Divergence
 from chatfold.replay.judging.rehearsal import rehearse
 
