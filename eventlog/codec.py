@@ -28,6 +28,7 @@ from chatfold.eventlog.values import (
     check_common,
     collect_long_strings,
     escape,
+    make_converter,
     to_builtins,
     unescape,
     validate_event,
@@ -43,6 +44,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_entries = msgspec.json.Decoder(Entry).decode_lines
 _decode_any = msgspec.json.Decoder().decode
+_to_entry = make_converter(Entry)
 
 
 # --- encoding --------------------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ def decode(line: bytes) -> Entry:
     try:
         if DEL_BYTE not in line:
             return _decode_entry(line)
-        entry = msgspec.convert(unescape(_decode_any(line)), Entry)
+        entry = _to_entry(unescape(_decode_any(line)))
     except msgspec.ValidationError:
         return _decode_unknown(line)
     except DECODE_ERRORS as error:

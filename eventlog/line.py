@@ -224,6 +224,9 @@ class _Header(msgspec.Struct):
     prev: str
 
 
+_decode_header = msgspec.json.Decoder(_Header).decode
+
+
 @lru_cache(maxsize=256)
 def parse_header(line: bytes) -> Head:
     """The head a segment goes on after. NewerFormat if it is not for us; CorruptLog if it is no header."""
@@ -233,7 +236,7 @@ def parse_header(line: bytes) -> Head:
         fields: dict[str, Any] = _decode_any(line)
         if fields.get("reader", FORMAT + 1) > FORMAT:
             raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
-        found = msgspec.convert(fields, _Header)
+        found = _decode_header(line)
         return Head(found.first - 1, found.prev)
     except DECODE_ERRORS as error:
         raise CorruptLog(f"a header that verifies cannot be read: {error}", offset=0) from None
@@ -249,6 +252,13 @@ class Seal(msgspec.Struct, frozen=True):
     xxh3: str | None = None
 
 
+class _SealLine(msgspec.Struct):
+    seal: Seal
+
+
+_decode_seal = msgspec.json.Decoder(_SealLine).decode
+
+
 def seal_line(count: int, size: int, digest: str, prev: bytes, xxh3: str | None = None) -> bytes:
     """The last line of a full segment: its entries, its bytes before this line, and their sums."""
     fast = b',"xxh3":"%b"' % xxh3.encode() if xxh3 else b""
@@ -261,6 +271,6 @@ def seal_line(count: int, size: int, digest: str, prev: bytes, xxh3: str | None 
 def parse_seal(line: bytes) -> Seal:
     """Of a line that verifies and says that it is a seal."""
     try:
-        return msgspec.convert(decode_raw_fields(line)["seal"], Seal)
+        return _decode_seal(line).seal
     except DECODE_ERRORS as error:
         raise CorruptLog(f"a seal that verifies cannot be read: {error}") from None

@@ -140,6 +140,9 @@ class _BlobLine(msgspec.Struct):
     base64: str
 
 
+_decode_blob = msgspec.json.Decoder(_BlobLine).decode
+
+
 def _blob_line(digest: str, content: bytes) -> bytes:
     return add_checksum(b'{"blob":"%b","base64":"%b"' % (digest.encode(), base64.b64encode(content)))
 
@@ -253,7 +256,7 @@ class ExportReader:
             raise _Wrong("an entry that is too large when it is whole")
 
     def _unpacked(self, line: bytes) -> Blob:
-        found = msgspec.json.decode(line, type=_BlobLine)
+        found = _decode_blob(line)
         content = base64.b64decode(found.base64, validate=True)
         if sha256(content).hexdigest() != found.blob or found.blob in self._blobs:
             raise _Wrong("a blob does not have the content of its name, or is there twice")
