@@ -178,11 +178,17 @@ def is_linked_to(line: bytes, link: bytes, before: bytes | None) -> bool:
 # --- entries ---------------------------------------------------------------------------------------------
 
 
-def format_prefix(ts: int, run: str | None, id: str | None) -> bytes:
+def format_prefix(
+    ts: int, run: str | None, id: str | None, key: str | None = None, said_at: int | None = None
+) -> bytes:
     """What stands between the seq and the event."""
-    names = b"" if run is None else b',"run":' + _encode(escape_text(run))
+    names = b"" if said_at is None else b',"said_at":%d' % said_at
+    if run is not None:
+        names += b',"run":' + _encode(escape_text(run))
     if id is not None:
         names += b',"id":' + _encode(escape_text(id))
+    if key is not None:
+        names += b',"key":' + _encode(escape_text(key))
     return b',"ts":%d%b,"event":' % (ts, names)
 
 
@@ -202,10 +208,9 @@ def build_line(seq: int, names: bytes, raw: bytes, marks: bytes, prev: bytes) ->
 
 def build_entry_line(entry: Entry, raw: bytes) -> bytes:
     """The line of ``entry``, whose event is ``raw``; ``entry.sum`` is not looked at."""
+    names = format_prefix(entry.ts, entry.run, entry.id, entry.key, entry.said_at)
     marks = format_fields(entry.batch, entry.synced, entry.was)
-    return build_line(
-        entry.seq, format_prefix(entry.ts, entry.run, entry.id), raw, marks, entry.prev.encode()
-    )
+    return build_line(entry.seq, names, raw, marks, entry.prev.encode())
 
 
 # --- header ----------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ class MemoryStorage:
         self._check_open(request.chat)
         chat = self._chats.get(request.chat) or _Chat()
         numbered = build_batch(request, chat.head, len(chat.lines), self._clock(), chat)
-        for draft in request.events if numbered.lines else ():
+        for draft in numbered.events:
             chat.blobs.update(draft.blobs)
         chat.take(numbered.lines)
         self._chats[request.chat] = chat
