@@ -238,6 +238,7 @@ class Injected(Struct, frozen=True, tag="injected"):
     fingerprint: str
     parts: tuple[Part, ...]
     source: str = ""
+    meta: dict[str, Json] = {}
 
 
 class RunStarted(Struct, frozen=True, tag="run_started"):
