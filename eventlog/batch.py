@@ -51,9 +51,10 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if not self.events:
             raise InvalidEvent("an append needs at least one event", chat=self.chat)
-        for name, value in (("id", self.id), ("run", self.run)):
-            if value is not None and not is_name(value):
-                raise InvalidEvent(f"{name} must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
+        if self.id is not None and not is_name(self.id):
+            raise InvalidEvent(f"id must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
+        if self.run is not None and not is_name(self.run):
+            raise InvalidEvent(f"run must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
 
     @property
     def has_names(self) -> bool:
@@ -100,9 +101,16 @@ def build_batch(request: AppendRequest, head: Head, synced: int, now: int, histo
         earlier = _find_retry(request, request.id, head, history)
         if earlier:
             return Batch(earlier, [], head)
-    if not request.has_keys:
+    for event in request.events:
+        if event.key is not None:
+            return _build_keyed(request, head, synced, now, history)
+    if request.after is not None:
         _verify_after(request, head)
-        return _number(request, request.events, head, synced, now, history)
+    return _number(request, request.events, head, synced, now, history)
+
+
+def _build_keyed(request: AppendRequest, head: Head, synced: int, now: int, history: BatchHistory) -> Batch:
+    """Writes only what no key stands for yet."""
     known = _find_keys(request, head, history)
     new = _select_new(request.events, known)
     if not new:

@@ -115,7 +115,8 @@ class MemoryStorage:
         chat = self._chats.get(request.chat) or _Chat()
         numbered = build_batch(request, chat.head, len(chat.lines), self._clock(), chat)
         for draft in numbered.events:
-            chat.blobs.update(draft.blobs)
+            if draft.blobs:
+                chat.blobs.update(draft.blobs)
         chat.take(numbered.lines)
         self._chats[request.chat] = chat
         return numbered.entries

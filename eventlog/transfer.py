@@ -24,7 +24,7 @@ from chatfold.eventlog.codec import (
     DEL_BYTE,
     MAX_NAME,
     decode,
-    encode_event,
+    encode_named,
     is_name,
     is_time,
     parse_references,
@@ -125,11 +125,11 @@ class RedactedExport:
 
     def _line(self, entry: Entry) -> bytes:
         try:
-            made = encode_event(entry.event, entry.key)
+            made = encode_named(entry.event, entry.key)
         except (
             InvalidEvent
         ):  # as it is now, it does not fit into a line, or is no longer an event of its type
-            made = encode_event(Lost("it could not be written again"), entry.key)
+            made = encode_named(Lost("it could not be written again"), entry.key)
         self._blobs.update(made.blobs)
         line = build_entry_line(replace(entry, prev=self._link, was=None), made.raw)
         if entry.was is not None:  # as if this had been written, and then erased
