@@ -10,7 +10,7 @@ import msgspec
 _CHANCE = re.compile(r"(/aside/[^/]*-|/trash/|/\.new-|/redacting-)[0-9a-f]{8,16}(?![0-9a-f])")
 
 
-_LATER = {"Entry": {"key": None, "said_at": None}, "Injected": {"meta": {}}}
+_LATER: dict[str, dict[str, Any]] = {"Entry": {"key": None, "said_at": None}, "Injected": {"meta": {}}}
 """Fields that the old engine does not have, with their defaults. It skips what they hold."""
 
 
