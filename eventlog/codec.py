@@ -100,20 +100,16 @@ def encode_event(event: Event, most: int = MAX_EVENT) -> EncodedEvent:
     except ValueError as error:  # an integer of more digits than Python converts
         raise InvalidEvent(f"{type(event).__name__}: {error}") from None
     if raw and DEL_BYTE not in raw and len(raw) <= most:
-        if (
-            is_common and type(event) is MessageAdded
-        ):  # what nearly all are: meta is empty, parts cannot change
-            return EncodedEvent(
-                MessageAdded(event.role, event.parts, event.origin), raw, tuple(texts) if texts else ()
-            )
-        return EncodedEvent(_decode_event(raw), raw, tuple(texts))
+        if not (is_common and type(event) is MessageAdded):
+            return EncodedEvent(_decode_event(raw), raw, tuple(texts))
+        # Nearly all events are messages like this one: its meta is empty, and its parts cannot change.
+        own = MessageAdded(event.role, event.parts, event.origin)
+        return EncodedEvent(own, raw, tuple(texts) if texts else ())
     return _encode_escaped(event, most)
 
 
 def _copy(value: Any) -> Any:
     match value:
-        case str() | None:
-            return value
         case dict():
             return {key: _copy(item) for key, item in value.items()}
         case list():
@@ -291,7 +287,7 @@ def decode_page(stretch: Page, whole: Callable[[bytes], bytes]) -> Iterator[Iter
         entries = []
     first = entries[0].seq if entries else 0
     last = parse_seq(stretch.last_line())
-    # As many as there should be, first of all: a seq that somebody made up may be any number.
+    # As many as there should be, first of all: a forged seq may be any number.
     if len(entries) != last - first + 1 or [entry.seq for entry in entries] != list(range(first, last + 1)):
         yield decode_all(stretch.lines(), whole)
         return
