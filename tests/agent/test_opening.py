@@ -28,9 +28,9 @@ from chatfold.eventlog import (
 from chatfold.projections import STANDARD, Projection, View, contexts, fold, messages, projection, start
 from chatfold.projections.context import window
 from chatfold.projections.snapshots import dump
+from chatfold.testing.strategies import batches
 from tests.support.clock import TickingClock
 from tests.support.histories import assistant, talks, user
-from tests.support.strategies import batches
 
 
 class Tools(msgspec.Struct, frozen=True):

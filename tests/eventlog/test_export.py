@@ -24,9 +24,9 @@ from chatfold.eventlog import (
     check,
 )
 from chatfold.eventlog.codec import parse_references
+from chatfold.testing.strategies import LONG_TEXTS, batches, names, same_entries
 from tests.support.exporting import LARGE, TINY, adopt, exported, opened, pieces, read, scratch, traces
 from tests.support.profile import searched
-from tests.support.strategies import LONG_TEXTS, batches, names, same_entries
 
 DIRECTIONS = [(source, target) for source in ("files", "memory") for target in ("files", "memory")]
 seqs = st.integers(0, 12)

@@ -1,0 +1,28 @@
+"""What the suite asks of a storage under test: how it is opened, and, if that can be, how it is broken."""
+
+from collections.abc import Callable
+
+from chatfold.eventlog import Storage
+
+
+class Backend:
+    """One place that keeps chats, empty when it is made. Subclasses say how it is opened.
+
+    ``open`` is called several times: all the storages that it gives are of the same place.
+    """
+
+    can_crash = False
+    """Does ``crash`` do what it says?"""
+
+    def open(self, clock: Callable[[], int]) -> Storage:
+        raise NotImplementedError
+
+    def forget_caches(self) -> None:
+        """Removes everything that may be removed at any time."""
+
+    def crash(self, storage: Storage, chat: str, keep: float) -> None:
+        """The process dies, and of what was not synced in ``chat`` only this part (0 to 1) is kept."""
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """Removes the place."""
