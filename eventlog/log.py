@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import Self
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import EncodedEvent, decode, decode_lines, encode_event
-from chatfold.eventlog.errors import ChatDeleted, CorruptLog, InvalidEvent
+from chatfold.eventlog.codec import EncodedEvent, encode_event
+from chatfold.eventlog.errors import ChatDeleted, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
 from chatfold.eventlog.search import SearchHit
 from chatfold.eventlog.storage import Durability, Storage
@@ -51,13 +51,8 @@ class Log:
 
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:
         """What ``read`` reads, many entries at a time."""
-        async for page in self.storage.read(chat, first, last):
-            try:
-                entries = decode_lines(page)
-            except CorruptLog as error:
-                error.chat = chat
-                raise
-            yield entries
+        async for page in self.storage.read_entries(chat, first, last):
+            yield page
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries ``first`` … ``last``, or to the end as it is when the reading starts."""
@@ -67,9 +62,9 @@ class Log:
 
     async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries from ``last``, or the end, down to the first."""
-        async for page in self.storage.read_back(chat, last):
-            for line in reversed(page):
-                yield decode(line)
+        async for page in self.storage.read_entries_back(chat, last):
+            for entry in reversed(page):
+                yield entry
 
     async def spans(self, chat: str, spans: Iterable[tuple[int, int]]) -> AsyncIterator[Entry]:
         """The entries of each span (first, last), both included, one span after the other."""
@@ -113,8 +108,11 @@ class Log:
         """
         return await self.storage.grep(chat, text)
 
-    def chats(self) -> AsyncIterator[str]:
-        return self.storage.chats()
+    async def chats(self, prefix: str = "") -> AsyncIterator[str]:
+        """The keys of all chats, or of those that start with ``prefix``."""
+        async for page in self.storage.chats(prefix):
+            for key in page.keys:
+                yield key
 
     async def fork(self, chat: str, new: str, at: int | None = None) -> Entry:
         """``new`` is ``chat`` up to seq ``at`` (default: its end), then goes its own way."""

@@ -1,25 +1,25 @@
 """MemoryStorage: the reference that every other storage is held to, and the one for tests and scratch work."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest, build_batch, fingerprints_of
-from chatfold.eventlog.codec import EncodedEvent, decode, decode_lines, parse_references, resolve_line
+from chatfold.eventlog.batch import AppendRequest, build_batch, fingerprints_of, id_fingerprint
+from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
-from chatfold.eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
+from chatfold.eventlog.errors import ChatExists, Closed, CorruptLog, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.line import link_after
-from chatfold.eventlog.search import SearchHit, SearchIndex, search
-from chatfold.eventlog.search_text import holds, require_text
-from chatfold.eventlog.storage import Clock, Durability, now
-from chatfold.eventlog.transfer import Blob, ExportReader, ExportWriter
+from chatfold.eventlog.storage import ChatPage, Clock, Durability, Storage, now
+from chatfold.eventlog.transfer import Blob, ExportReader
 
 _PAGE = 64
 _BORDER = 4096
 _NEAR = 256
+_changes = count(1)  # of all chats of all storages: marks, for ``changed_since``
 
 
 class _Chat:
@@ -31,7 +31,7 @@ class _Chat:
         self.blobs: dict[str, bytes] = {}
         self.seqs: dict[int, list[int]] = {}
         self.changed = asyncio.Event()
-        self.index = SearchIndex()
+        self.changed_at = next(_changes)
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
         self.erasures = 0
         self.alone = asyncio.Lock()
@@ -71,6 +71,7 @@ class _Chat:
 
     def erase(self, seqs: list[int]) -> None:
         self.erasures += 1
+        self.changed_at = next(_changes)
         gone = set(seqs)
         self.seqs = {
             key: kept for key, old in self.seqs.items() if (kept := [s for s in old if s not in gone])
@@ -80,7 +81,6 @@ class _Chat:
             for fingerprint in fingerprints_of(line):
                 self.seqs.setdefault(fingerprint, []).append(seq)
         self.kept = {}
-        self.index.clear()
         needed = set[str]().union(*(parse_references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
 
@@ -90,13 +90,12 @@ class _Chat:
         self.wake()
 
     def wake(self) -> None:
+        self.changed_at = next(_changes)
         self.changed.set()
         self.changed = asyncio.Event()
 
 
-class MemoryStorage:
-    read_only = False
-
+class MemoryStorage(Storage):
     def __init__(self, *, clock: Clock = now) -> None:
         self._chats: dict[str, _Chat] = {}
         self._clock = clock
@@ -120,26 +119,35 @@ class MemoryStorage:
         self._chats[request.chat] = chat
         return numbered.entries
 
-    async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
-        found = self._chats.get(chat) or _Chat()
-        lines = found.lines[max(0, first - 1) : last]
+    async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
+        lines = self._lines(chat)[max(0, first - 1) : last]
         for index in range(0, len(lines), _PAGE):
-            yield [found.whole(line) for line in lines[index : index + _PAGE]]
+            yield Page.of(lines[index : index + _PAGE])
 
-    async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
-        found = self._chats.get(chat) or _Chat()
-        lines = found.lines[:upto]
-        return decode_lines([found.whole(line) for line in lines[max(0, len(lines) - count) :]])
-
-    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
-        found = self._chats.get(chat) or _Chat()
-        lines = found.lines[:last]
+    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[Page]:
+        lines = self._lines(chat)[:last]
         for end in range(len(lines), 0, -_PAGE):
-            yield [found.whole(line) for line in lines[max(0, end - _PAGE) : end]]
+            yield Page.of(lines[max(0, end - _PAGE) : end])
+
+    def _lines(self, chat: str) -> list[bytes]:
+        return self._chats[chat].lines if chat in self._chats else []
 
     async def head(self, chat: str) -> Head:
         found = self._chats.get(chat)
         return found.head if found else Head()
+
+    async def find(self, chat: str, id: str) -> int | None:
+        found = self._chats.get(chat)
+        proposed = found.find(id_fingerprint(id)) if found else ()
+        return next(
+            (seq for seq in proposed if found and decode(found.whole(found.line(seq))).id == id), None
+        )
+
+    async def blob(self, chat: str, digest: str) -> bytes:
+        try:
+            return self._known(chat).blobs[digest]
+        except LookupError:
+            raise CorruptLog(f"the blob {digest} is not there", chat=chat) from None
 
     async def wait_for_news(self, chat: str, after: int) -> None:
         found = self._chats.get(chat)
@@ -148,14 +156,12 @@ class MemoryStorage:
         elif len(found.lines) <= after:
             await found.changed.wait()
 
-    async def chats(self) -> AsyncIterator[str]:
-        for key in list(self._chats):
-            yield key
-
-    async def change_tokens(self) -> list[tuple[str, str]]:
-        return [
-            (key, f"{chat.head.seq}-{chat.head.link}-{chat.erasures}") for key, chat in self._chats.items()
-        ]
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        mark, since = str(next(_changes)), int(changed_since or 0)
+        chats = list(self._chats.items())
+        keys = [key for key, chat in chats if key.startswith(prefix) and chat.changed_at > since]
+        for index in range(0, len(keys) or 1, _PAGE):
+            yield ChatPage(keys[index : index + _PAGE], mark)
 
     async def keep_listing(self, data: bytes) -> None:
         self._listing = data
@@ -182,15 +188,6 @@ class MemoryStorage:
         child.take(numbered.lines)
         self._chats[new] = child
         return numbered.entries[0]
-
-    async def export(self, chat: str) -> AsyncIterator[bytes]:
-        found = self._known(chat)
-        lines, blobs = list(found.lines), dict(found.blobs)  # as they are now
-        packing = ExportWriter(blobs.__getitem__)
-        yield packing.begin()
-        for index in range(0, len(lines), _PAGE):
-            yield packing.page(lines[index : index + _PAGE])
-        yield packing.end()
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         self._check_open(chat)
@@ -235,27 +232,6 @@ class MemoryStorage:
         self._known(chat).wake()
         del self._chats[chat]
 
-    async def search(
-        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[SearchHit]:
-        found = self._chats.get(chat) or _Chat()
-
-        def link(seq: int) -> str | None:
-            return link_after(found.lines[seq - 1]).decode() if seq <= len(found.lines) else None
-
-        def pages(first: int) -> Iterable[list[Entry]]:
-            return [[decode(found.whole(line)) for line in found.lines[first - 1 :]]]
-
-        def read(seq: int) -> Entry:
-            return decode(found.whole(found.line(seq)))
-
-        return search(found.index, link, pages, read, query, limit, without)
-
-    async def grep(self, chat: str, text: str) -> list[int]:
-        found, wanted = self._chats.get(chat) or _Chat(), require_text(text)
-        lines = enumerate(found.lines, 1)
-        return [seq for seq, line in lines if holds(decode(found.whole(line)).event, wanted)]
-
     async def erasure_epoch(self, chat: str) -> str:
         found = self._chats.get(chat)
         return str(found.erasures) if found and found.erasures else ""
@@ -283,9 +259,6 @@ class MemoryStorage:
     async def lease(self, chat: str) -> AsyncIterator[None]:
         async with self._known(chat).alone:
             yield
-
-    async def flush(self) -> None:
-        pass
 
     async def close(self) -> None:
         self._closed = True

@@ -196,8 +196,8 @@ class Counting(FileStorage):
 
     read_lines = 0
 
-    async def read(self, chat: str, first: int = 1, last: int | None = None) -> Any:
-        async for page in super().read(chat, first, last):
+    async def read_entries(self, chat: str, first: int = 1, last: int | None = None) -> Any:
+        async for page in super().read_entries(chat, first, last):
             self.read_lines += len(page)
             yield page
 

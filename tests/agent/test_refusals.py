@@ -72,7 +72,7 @@ async def trace(now: Scene) -> dict[str, object]:
     found["open"] = open_in(now.files)
     if isinstance(storage, FileStorage):
         return found | tree(storage._root)
-    async for key in storage.chats():
+    async for key in now.store.log.chats():
         found[key] = (await storage.head(key), [entry async for entry in now.store.log.read(key)])
     return found
 
