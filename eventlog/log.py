@@ -1,6 +1,6 @@
 """Log: typed events on a storage. What was appended is what is read."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -80,7 +80,7 @@ class Log:
         """Where the log ends; ``Head()`` for a chat that is not there."""
         return await self.storage.head(chat)
 
-    async def follow(self, chat: str, after: int = 0) -> AsyncIterator[Entry]:
+    async def follow(self, chat: str, after: int = 0) -> AsyncGenerator[Entry]:
         """What was, then what comes, from any process. Ends only with an error or when it is closed."""
         link: str | None = None
         while True:
@@ -129,6 +129,7 @@ class Log:
         return erased
 
     async def delete(self, chat: str) -> None:
+        """The whole chat, for good; its forks stay. Nothing happens if there is none: a delete can be tried again."""
         await self.storage.delete(chat)
 
     async def flush(self) -> None:

@@ -9,7 +9,7 @@ from typing import Self
 from chatfold.eventlog.batch import AppendRequest, build_batch, fingerprints_of, id_fingerprint
 from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
-from chatfold.eventlog.errors import ChatExists, Closed, CorruptLog, NoSuchChat, NoSuchPoint
+from chatfold.eventlog.errors import ChatDeleted, ChatExists, Closed, CorruptLog, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.line import link_after
@@ -151,6 +151,8 @@ class MemoryStorage(Storage):
 
     async def wait_for_news(self, chat: str, after: int) -> None:
         found = self._chats.get(chat)
+        if found is None and after > 0:
+            raise ChatDeleted("the chat was deleted", chat=chat)
         if found is None:
             await asyncio.sleep(0.01)
         elif len(found.lines) <= after:

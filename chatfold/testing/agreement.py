@@ -3,6 +3,7 @@
 import asyncio
 import unittest
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, ClassVar
 
 from hypothesis import settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from chatfold.eventlog import (
+    ChatDeleted,
     ChatfoldError,
     Conflict,
     Durability,
@@ -204,9 +206,19 @@ class Agreement(RuleBasedStateMachine):
     @rule(chat=keys)
     def delete(self, chat: str) -> None:
         if self.both(lambda log: log.delete(chat)) is None:
-            del self.commits[chat], self.durable[chat]
-            self.appended.discard(chat)
-            self.retries = [retry for retry in self.retries if retry[0] != chat]
+            self.forget(chat)
+
+    def forget(self, chat: str) -> None:
+        del self.commits[chat], self.durable[chat]
+        self.appended.discard(chat)
+        self.retries = [retry for retry in self.retries if retry[0] != chat]
+
+    @precondition(lambda self: self.commits)
+    @rule(data=st.data())
+    def delete_under_a_follower(self, data: st.DataObject) -> None:
+        chat = data.draw(st.sampled_from(sorted(self.commits)))
+        assert self.both(lambda log: _followed_and_deleted(log, chat, self.length(chat))) == (ChatDeleted,)
+        self.forget(chat)
 
     # --- reopening and crashing --------------------------------------------------------------------------
 
@@ -272,6 +284,13 @@ async def _outcome(work: Awaitable[Any]) -> Any:
         return Conflict, error.expected, error.actual
     except ChatfoldError as error:
         return (type(error),)
+
+
+async def _followed_and_deleted(log: Log, chat: str, end: int) -> None:
+    async with asyncio.timeout(20), aclosing(log.follow(chat)) as follower:
+        async for entry in follower:
+            if entry.seq == end:
+                await log.delete(chat)
 
 
 async def _all(entries: Any) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from chatfold.eventlog import Entry, Log, MessageAdded, Noted, Text
+from chatfold.eventlog import ChatDeleted, Entry, Log, MessageAdded, Noted, Text
 from chatfold.testing.backend import Backend
 from chatfold.testing.strategies import LONG_TEXTS
 
@@ -30,7 +30,7 @@ def _test_of(backend: type[Backend], function: Story) -> Callable[[unittest.Test
     def test(_: unittest.TestCase) -> None:
         place = backend()
         try:
-            asyncio.run(asyncio.wait_for(function(place), 60))
+            asyncio.run(asyncio.wait_for(function(place), 20))
         finally:
             place.remove()
 
@@ -63,3 +63,25 @@ async def what_a_fork_shares_stays_when_its_origin_is_deleted(backend: Backend) 
         for reader in (log, other):
             assert [await all_of(reader, chat) for chat in ("fork", "fork of the fork")] == before
             assert await all_of(reader, "origin") == []
+
+
+@story
+async def a_follower_of_a_deleted_chat_hears_of_it(backend: Backend) -> None:
+    async with opened(backend) as log, opened(backend) as other:
+        await log.append("chat", Noted("one"), Noted("two"))
+        for reader in (log, other):
+            follower = reader.follow("chat")
+            assert [(await anext(follower)).seq for _ in range(2)] == [1, 2]
+            waiting = asyncio.ensure_future(anext(follower))
+            await other.head("chat")  # the follower waits by now, or will find the chat gone
+            await log.delete("chat")
+            await refused(ChatDeleted, waiting)
+            await log.append("chat", Noted("one"), Noted("two"))
+
+
+async def refused(kind: type[Exception], work: Awaitable[object]) -> None:
+    try:
+        outcome = await work
+    except kind:
+        return
+    raise AssertionError(f"{outcome!r} instead of {kind.__name__}")
