@@ -231,8 +231,8 @@ class MemoryStorage(Storage):
 
     async def delete(self, chat: str) -> None:
         self._check_open(chat)
-        self._known(chat).wake()
-        del self._chats[chat]
+        if chat in self._chats:
+            self._chats.pop(chat).wake()
 
     async def erasure_epoch(self, chat: str) -> str:
         found = self._chats.get(chat)

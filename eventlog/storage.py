@@ -165,7 +165,7 @@ class Storage(Snapshots, Leases, ABC):
 
     @abstractmethod
     async def delete(self, chat: str) -> None:
-        """The whole chat, for good; its forks stay."""
+        """The whole chat, for good; its forks stay. Quiet if there is none, so that a delete can be tried again."""
 
     @abstractmethod
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:

@@ -420,7 +420,7 @@ class FileStorage(Storage):
         folder = self._writable(chat)
 
         def delete() -> None:
-            with holding_lock(folder):
+            with suppress(NoSuchChat), holding_lock(folder):
                 trash_chat(self._disk, self._root, folder.path)
 
         await asyncio.to_thread(delete)
