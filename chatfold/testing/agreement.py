@@ -209,7 +209,8 @@ class Agreement(RuleBasedStateMachine):
             self.forget(chat)
 
     def forget(self, chat: str) -> None:
-        del self.commits[chat], self.durable[chat]
+        self.commits.pop(chat, None)  # deleting what is not there is quiet
+        self.durable.pop(chat, None)
         self.appended.discard(chat)
         self.retries = [retry for retry in self.retries if retry[0] != chat]
 
