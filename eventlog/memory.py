@@ -1,17 +1,18 @@
 """MemoryStorage: the reference that every other storage is held to, and the one for tests and scratch work."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import chain, count
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest, build_batch, fingerprints_of, id_fingerprint
+from chatfold.eventlog.batch import AppendRequest, Batch, fingerprints_of, id_fingerprint
 from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
 from chatfold.eventlog.errors import ChatDeleted, ChatExists, Closed, CorruptLog, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
+from chatfold.eventlog.known import Known, Needs, fingerprints_of_batch, needs, number
 from chatfold.eventlog.line import link_after
 from chatfold.eventlog.storage import ChatPage, Clock, Durability, Storage, now
 from chatfold.eventlog.transfer import Blob, ExportReader
@@ -23,11 +24,10 @@ _changes = count(1)  # of all chats of all storages: marks, for ``changed_since`
 
 
 class _Chat:
-    """A chat's lines, and what ``build_batch`` asks of them."""
+    """A chat's lines, and what goes with them."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
-        self.pending: dict[int, bytes] = {}  # numbered, not in ``lines`` yet
         self.blobs: dict[str, bytes] = {}
         self.seqs: dict[int, list[int]] = {}
         self.changed = asyncio.Event()
@@ -40,22 +40,29 @@ class _Chat:
     def head(self) -> Head:
         return Head(len(self.lines), link_after(self.lines[-1]).decode()) if self.lines else Head()
 
-    def find(self, fingerprint: int) -> Sequence[int]:
-        return tuple(self.seqs.get(fingerprint, ()))
-
     def line(self, seq: int) -> bytes:
-        return self.lines[seq - 1] if seq <= len(self.lines) else self.pending[seq]
-
-    def link(self, seq: int) -> str:
-        return link_after(self.line(seq)).decode()
+        return self.lines[seq - 1]
 
     def blob(self, digest: str) -> bytes:
-        return self.blobs[digest]
+        try:
+            return self.blobs[digest]
+        except LookupError:
+            raise CorruptLog(f"the blob {digest} is not there") from None
 
-    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
-        self.pending[seq] = line
-        for fingerprint in fingerprints:
-            self.seqs.setdefault(fingerprint, []).append(seq)
+    def tell(self, wanted: Needs, known: Known) -> None:
+        """One round trip: adds what is wanted to what is known."""
+        found = {one: tuple(self.seqs.get(one, ())) for one in wanted.fingerprints}
+        seqs = {*wanted.seqs, *chain.from_iterable(found.values())}
+        known.seqs |= found
+        known.lines |= {seq: self.line(seq) for seq in seqs if seq <= len(self.lines)}
+        known.blobs |= {digest: self.blob(digest) for digest in wanted.digests}
+
+    def add(self, lines: list[bytes], fingerprints: Iterable[list[int]]) -> None:
+        for seq, some in enumerate(fingerprints, len(self.lines) + 1):
+            for fingerprint in some:
+                self.seqs.setdefault(fingerprint, []).append(seq)
+        self.lines += lines
+        self.wake()
 
     def whole(self, line: bytes) -> bytes:
         return resolve_line(line, self.line, self.blob)
@@ -84,11 +91,6 @@ class _Chat:
         needed = set[str]().union(*(parse_references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
 
-    def take(self, lines: list[bytes]) -> None:
-        self.lines += lines
-        self.pending.clear()
-        self.wake()
-
     def wake(self) -> None:
         self.changed_at = next(_changes)
         self.changed.set()
@@ -112,12 +114,24 @@ class MemoryStorage(Storage):
         folder_name(request.chat)  # the same keys are refused everywhere
         self._check_open(request.chat)
         chat = self._chats.get(request.chat) or _Chat()
-        numbered = build_batch(request, chat.head, len(chat.lines), self._clock(), chat)
-        for draft in request.events if numbered.lines else ():
-            chat.blobs.update(draft.blobs)
-        chat.take(numbered.lines)
-        self._chats[request.chat] = chat
-        return numbered.entries
+        batch = self._number(request, chat)
+        self._write(request, batch, chat)
+        return batch.entries
+
+    def _number(self, request: AppendRequest, chat: _Chat) -> Batch:
+        now, known = self._clock(), Known()
+        made: Batch | Needs = needs(request)
+        while isinstance(made, Needs):
+            chat.tell(made, known)
+            made = number(request, chat.head, len(chat.lines), now, known)
+        return made
+
+    def _write(self, request: AppendRequest, batch: Batch, chat: _Chat) -> None:
+        if batch.lines:
+            for draft in request.events:
+                chat.blobs.update(draft.blobs)
+            chat.add(batch.lines, fingerprints_of_batch(request))
+            self._chats[request.chat] = chat
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         lines = self._lines(chat)[max(0, first - 1) : last]
@@ -137,17 +151,12 @@ class MemoryStorage(Storage):
         return found.head if found else Head()
 
     async def find(self, chat: str, id: str) -> int | None:
-        found = self._chats.get(chat)
-        proposed = found.find(id_fingerprint(id)) if found else ()
-        return next(
-            (seq for seq in proposed if found and decode(found.whole(found.line(seq))).id == id), None
-        )
+        found = self._chats.get(chat) or _Chat()
+        proposed = found.seqs.get(id_fingerprint(id), ())
+        return next((seq for seq in proposed if decode(found.whole(found.line(seq))).id == id), None)
 
     async def blob(self, chat: str, digest: str) -> bytes:
-        try:
-            return self._known(chat).blobs[digest]
-        except LookupError:
-            raise CorruptLog(f"the blob {digest} is not there", chat=chat) from None
+        return self._known(chat).blob(digest)
 
     async def wait_for_news(self, chat: str, after: int) -> None:
         found = self._chats.get(chat)
@@ -183,13 +192,11 @@ class MemoryStorage(Storage):
         child.blobs.update(parent.blobs)
         child.erasures = parent.erasures
         child.kept = {key: kept for key, kept in parent.kept.items() if kept[0].seq <= at}
-        child.lines = parent.lines[:at]
-        for seq, line in enumerate(child.lines, 1):
-            child.add(seq, line, fingerprints_of(parent.whole(line)))
-        numbered = build_batch(AppendRequest(new, (first,)), child.head, at, self._clock(), child)
-        child.take(numbered.lines)
-        self._chats[new] = child
-        return numbered.entries[0]
+        child.add(parent.lines[:at], [fingerprints_of(parent.whole(line)) for line in parent.lines[:at]])
+        request = AppendRequest(new, (first,))
+        batch = self._number(request, child)
+        self._write(request, batch, child)
+        return batch.entries[0]
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         self._check_open(chat)
@@ -203,11 +210,11 @@ class MemoryStorage(Storage):
                 else:
                     arrived.lines.append(item)
         unpacking.end()
-        for seq, line in enumerate(arrived.lines, 1):
-            whole = arrived.whole(line)
+        wholes = [arrived.whole(line) for line in arrived.lines]
+        for whole in wholes:
             decode(whole)
-            arrived.add(seq, line, fingerprints_of(whole))
-        arrived.pending.clear()
+        lines, arrived.lines = arrived.lines, []
+        arrived.add(lines, map(fingerprints_of, wholes))
         if chat in self._chats:
             raise ChatExists("there is a chat of this key already", chat=chat)
         self._chats[chat] = arrived
