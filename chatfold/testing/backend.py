@@ -1,6 +1,6 @@
 """What the suite asks of a storage under test: how it is opened, and, if that can be, how it is broken."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from chatfold.eventlog import Storage
 
@@ -14,6 +14,9 @@ class Backend:
     can_crash = False
     """Does ``crash`` do what it says?"""
 
+    can_interrupt = False
+    """Does ``interrupt`` do what it says? Else what it would interleave is raced."""
+
     def open(self, clock: Callable[[], int]) -> Storage:
         raise NotImplementedError
 
@@ -22,6 +25,10 @@ class Backend:
 
     def crash(self, storage: Storage, chat: str, keep: float) -> None:
         """The process dies, and of what was not synced in ``chat`` only this part (0 to 1) is kept."""
+        raise NotImplementedError
+
+    def interrupt(self, storage: Storage, work: Callable[[], Awaitable[object]]) -> None:
+        """The next append of ``storage`` waits for ``work``, once, after it was numbered and before it is written."""
         raise NotImplementedError
 
     def remove(self) -> None:
