@@ -19,6 +19,7 @@ import msgspec
 from chatfold.agent.models import Offered
 from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
 from chatfold.eventlog.codec import encode_event
+from chatfold.eventlog.values import make_converter
 from chatfold.projections.wire import json_text
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
@@ -75,11 +76,12 @@ def tool(
     def make(function: Callable[..., Any]) -> Tool:
         given = name or function.__name__
         arguments = _arguments(given, function)
+        convert = make_converter(arguments, strict=False)
         told = description if description is not None else inspect.getdoc(function) or ""
 
         async def call(args: Json) -> Any:
             try:
-                values = msgspec.convert({} if args is None else args, arguments, strict=False)
+                values = convert({} if args is None else args)
             except msgspec.ValidationError as error:
                 raise BadArguments(str(error)) from None
             fields = {field: getattr(values, field) for field in arguments.__struct_fields__}

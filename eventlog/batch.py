@@ -1,7 +1,7 @@
 """From drafts to lines: the one place where an entry gets its seq. Pure, and shared by every storage.
 
 A storage calls ``build_batch`` while nobody else can append to the chat. The order of the checks is part of the
-contract: a retry by id succeeds even though the log has moved on, so the id is looked at before ``after``.
+contract: a retry succeeds even though the log has moved on, so the id comes first, then the keys, then ``after``.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,12 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from chatfold.eventlog.codec import (
+    MAX_NAME,
     EncodedEvent,
     decode,
     extract_event,
     find_reference,
+    is_name,
     replace_with_reference,
     resolve_line,
 )
@@ -34,12 +36,10 @@ from chatfold.eventlog.line import (
 from chatfold.eventlog.values import collect_long_strings, unescape
 
 _USUAL = 64  # entries in a batch, at most
-MAX_NAME = 1024
-"""Characters in an id or a run."""
 
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
-    """What a caller asks for: these drafts, all or none, as one batch."""
+    """What a caller asks for: these events, all or none, as one batch."""
 
     chat: str
     events: tuple[EncodedEvent, ...]
@@ -52,15 +52,27 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
         if not self.events:
             raise InvalidEvent("an append needs at least one event", chat=self.chat)
         for name, value in (("id", self.id), ("run", self.run)):
-            if value is not None and not (type(value) is str and 0 < len(value) <= MAX_NAME):
+            if value is not None and not is_name(value):
                 raise InvalidEvent(f"{name} must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
+
+    @property
+    def has_names(self) -> bool:
+        """Has it an id or a key, which holds over the whole history?"""
+        return self.id is not None or self.has_keys
+
+    @property
+    def has_keys(self) -> bool:
+        for event in self.events:  # noqa: SIM110 (a generator costs more than the loop)
+            if event.key is not None:
+                return True
+        return False
 
 
 class BatchHistory(Protocol):
     """What numbering needs to know of the lines before, the ones just numbered included."""
 
     def find(self, fingerprint: int) -> Sequence[int]:
-        """Seqs that may hold this fingerprint. May propose too many, never too few of an id's."""
+        """Seqs that may hold this fingerprint. May propose too many, never too few of an id's or a key's."""
 
     def line(self, seq: int) -> bytes:
         """The line as it was written."""
@@ -71,13 +83,14 @@ class BatchHistory(Protocol):
     def blob(self, digest: str) -> bytes: ...
 
     def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
-        """Told of every line just numbered that a later one may ask for."""
+        """Takes every line just numbered: a later one may ask for it."""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    entries: list[Entry]
-    lines: list[bytes]  # to be written; empty if the id was known and ``entries`` are the first ones
+    entries: list[Entry]  # one for each event of the request, in its order
+    lines: list[bytes]  # to be written; empty if everything was known
     head: Head
+    events: Sequence[EncodedEvent] = ()  # those of ``lines``
 
 
 def build_batch(request: AppendRequest, head: Head, synced: int, now: int, history: BatchHistory) -> Batch:
@@ -87,38 +100,70 @@ def build_batch(request: AppendRequest, head: Head, synced: int, now: int, histo
         earlier = _find_retry(request, request.id, head, history)
         if earlier:
             return Batch(earlier, [], head)
+    if not request.has_keys:
+        _verify_after(request, head)
+        return _number(request, request.events, head, synced, now, history)
+    known = _find_keys(request, head, history)
+    new = _select_new(request.events, known)
+    if not new:
+        return Batch(_in_order(request.events, known, []), [], head)
+    _verify_after(request, head)
+    made = _number(request, new, head, synced, now, history)
+    return Batch(_in_order(request.events, known, made.entries), made.lines, made.head, new)
+
+
+def _verify_after(request: AppendRequest, head: Head) -> None:
     if request.after is not None and request.after != head.seq:
         raise Conflict(request.after, head.seq, chat=request.chat)
+
+
+def _number(
+    request: AppendRequest,
+    events: Sequence[EncodedEvent],
+    head: Head,
+    synced: int,
+    now: int,
+    history: BatchHistory,
+) -> Batch:
+    """The lines of these events, after ``head``."""
     entries: list[Entry] = []
     lines: list[bytes] = []
     seq, link, run = head.seq, head.link, request.run
     prev = link.encode()
-    name: str | None = request.id  # the first entry tells it, and what is durable
+    name: str | None = request.id  # the first entry has it, and what is durable
     durable: int | None = synced
-    names = format_prefix(now, run, name)
-    size = len(request.events)
+    prefix = format_prefix(now, run, name)
+    size = len(events)
     places = _cached_batch_fields(size) if size <= _USUAL else _batch_fields(size)
-    for draft, (batch, place) in zip(request.events, places, strict=True):
+    for event, (batch, place) in zip(events, places, strict=True):
         seq += 1
-        raw = draft.raw
-        fingerprints: list[int] = []
-        if draft.texts:
-            fingerprints = [text_fingerprint(text) for text in draft.texts]
-            proposed = [history.find(fingerprint) for fingerprint in fingerprints]
-            if any(proposed):
-                raw = _replace_repeats(draft, proposed, history)
+        key, said_at, names = event.key, event.said_at, prefix
+        if key is not None or said_at is not None:
+            said_at = said_at if said_at != now else None
+            names = format_prefix(now, run, name, key, said_at)
+        raw, fingerprints = _shorten(event, history) if event.texts else (event.raw, [])
         line = build_line(seq, names, raw, place if durable is None else format_fields(batch, durable), prev)
         if name is not None:
             fingerprints.append(id_fingerprint(name))
-        if fingerprints or request.id is not None:
-            history.add(seq, line, fingerprints)
+        if key is not None:
+            fingerprints.append(key_fingerprint(key))
+        history.add(seq, line, fingerprints)
         before, prev = link, line[-18:-2]
         link = prev.decode()
-        entries.append(Entry(seq, now, draft.event, run, name, batch, durable, None, before, link))
+        entries.append(
+            Entry(seq, now, event.event, run, name, batch, durable, None, before, link, key, said_at)
+        )
         lines.append(line)
         if durable is not None:
-            name, durable, names = None, None, format_prefix(now, run, None)
-    return Batch(entries, lines, Head(seq, link))
+            name, durable, prefix = None, None, format_prefix(now, run, None)
+    return Batch(entries, lines, Head(seq, link), events)
+
+
+def _shorten(event: EncodedEvent, history: BatchHistory) -> tuple[bytes, list[int]]:
+    """The event's JSON with references to repeated texts, and the fingerprints of its texts."""
+    fingerprints = [text_fingerprint(text) for text in event.texts]
+    proposed = [history.find(fingerprint) for fingerprint in fingerprints]
+    return _replace_repeats(event, proposed, history) if any(proposed) else event.raw, fingerprints
 
 
 def _batch_fields(size: int) -> list[tuple[str | None, bytes]]:
@@ -148,25 +193,36 @@ def id_fingerprint(name: str) -> int:
     return xxh3_64_intdigest(b"id:" + name.encode("utf-8", "surrogatepass"))
 
 
+def key_fingerprint(key: str) -> int:
+    return xxh3_64_intdigest(b"key:" + key.encode("utf-8", "surrogatepass"))
+
+
 def fingerprints_of(line: bytes) -> list[int]:
-    """Of a whole line: its long strings', and its id's.
+    """Of a whole line: its long strings', its id's and its key's.
 
     An event that somebody made up may be one that nobody can take apart. Then it has no long strings: that a text is
-    recognised saves room, no more. But whether an id was used is asked of every entry.
+    recognised saves room, no more. But whether an id or a key was used is asked of every entry.
     """
     try:
         fields = decode_raw_fields(line)
-        texts, name = collect_long_strings(fields["event"]), unescape(fields.get("id"))
+        texts = collect_long_strings(fields["event"])
+        name, key = unescape(fields.get("id")), unescape(fields.get("key"))
     except (CorruptLog, InvalidEvent, *DECODE_ERRORS):
-        texts, name = [], decode(line).id
+        entry = decode(line)
+        texts, name, key = [], entry.id, entry.key
     found = [text_fingerprint(text) for text in texts]
     if isinstance(name, str):
         found.append(id_fingerprint(name))
+    if isinstance(key, str):
+        found.append(key_fingerprint(key))
     return found
 
 
+# --- what was written before ------------------------------------------------------------------------------
+
+
 def _find_retry(request: AppendRequest, name: str, head: Head, history: BatchHistory) -> list[Entry]:
-    """The entries this id was first used for; none if it is new."""
+    """The entries this id was first used for, in the order of the request; none if the id is new."""
     for seq in history.find(id_fingerprint(name)):
         if not 0 < seq <= head.seq:  # a cache that somebody made up
             continue
@@ -175,14 +231,92 @@ def _find_retry(request: AppendRequest, name: str, head: Head, history: BatchHis
         if decode(resolve_line(line, history.line, history.blob)).id != name:
             continue
         lines = _read_batch(seq, head, history)
-        # An erased entry cannot be compared any more; its id still stands for it.
-        erased = any(parse_fields(line).was for line in lines) and len(lines) == len(request.events)
-        if not erased and [extract_event(resolve_line(line, history.line)) for line in lines] != [
-            d.raw for d in request.events
-        ]:
-            raise IdConflict(f"id {name!r} was used for other content", chat=request.chat, seq=seq)
-        return [decode(resolve_line(line, history.line, history.blob)) for line in lines]
+        entries = [decode(resolve_line(line, history.line, history.blob)) for line in lines]
+        if _holds(lines, request.events, history):
+            return entries
+        # Some keys may have been known when the batch was written: then it holds the rest.
+        known = _find_keys(request, head, history) if request.has_keys else {}
+        before = {key: entry for key, entry in known.items() if not seq <= entry.seq < seq + len(lines)}
+        rest = _select_new(request.events, before)
+        if not _holds(lines, rest, history):
+            raise _id_conflict(request, name, seq)
+        return _in_order(request.events, before, entries)
     return []
+
+
+def _id_conflict(request: AppendRequest, name: str, seq: int) -> IdConflict:
+    return IdConflict(f"id {name!r} was used for other content", chat=request.chat, seq=seq)
+
+
+def _holds(lines: list[bytes], events: Sequence[EncodedEvent], history: BatchHistory) -> bool:
+    """Are these the lines of these events? An erased entry cannot be compared any more; its id still stands for it."""
+    if len(lines) != len(events):
+        return False
+    if any(parse_fields(line).was for line in lines):
+        return True
+    return [extract_event(resolve_line(line, history.line)) for line in lines] == [one.raw for one in events]
+
+
+def _find_keys(request: AppendRequest, head: Head, history: BatchHistory) -> dict[str, Entry]:
+    """The entries that the keys of the request stand for already."""
+    known: dict[str, Entry] = {}
+    raws: dict[str, bytes] = {}
+    for event in request.events:
+        if event.key is None:
+            continue
+        if raws.setdefault(event.key, event.raw) != event.raw:
+            raise IdConflict(f"key {event.key!r} stands for two contents in one append", chat=request.chat)
+        if event.key not in known:
+            entry = _find_key(request, event, event.key, head, history)
+            if entry is not None:
+                known[event.key] = entry
+    return known
+
+
+def _find_key(
+    request: AppendRequest, event: EncodedEvent, key: str, head: Head, history: BatchHistory
+) -> Entry | None:
+    for seq in history.find(key_fingerprint(key)):
+        if not 0 < seq <= head.seq:  # a cache that somebody made up
+            continue
+        line = history.line(seq)
+        _verify_successor(seq, line, head, history)
+        entry = decode(resolve_line(line, history.line, history.blob))
+        if entry.key != key:
+            continue
+        # An erased entry cannot be compared any more; its key still stands for it.
+        if entry.was is None and extract_event(resolve_line(line, history.line)) != event.raw:
+            raise IdConflict(f"key {key!r} was used for other content", chat=request.chat, seq=seq)
+        return entry
+    return None
+
+
+def _select_new(events: Sequence[EncodedEvent], known: dict[str, Entry]) -> list[EncodedEvent]:
+    """The events that have to be written, each key once."""
+    new: list[EncodedEvent] = []
+    keys = set(known)
+    for event in events:
+        if event.key is None:
+            new.append(event)
+        elif event.key not in keys:
+            keys.add(event.key)
+            new.append(event)
+    return new
+
+
+def _in_order(events: Sequence[EncodedEvent], known: dict[str, Entry], new: list[Entry]) -> list[Entry]:
+    """An entry for each event: the known one of its key, or the one of ``new`` that was made of it."""
+    by_key = dict(known)
+    rest = iter(new)
+    entries: list[Entry] = []
+    for event in events:
+        entry = by_key.get(event.key) if event.key is not None else None
+        if entry is None:
+            entry = next(rest)
+            if event.key is not None:
+                by_key[event.key] = entry
+        entries.append(entry)
+    return entries
 
 
 def _verify_successor(seq: int, line: bytes, head: Head, history: BatchHistory) -> None:

@@ -9,6 +9,7 @@ from hashlib import sha256
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Unknown
@@ -28,6 +29,7 @@ from chatfold.eventlog.values import (
     check_common,
     collect_long_strings,
     escape,
+    make_converter,
     to_builtins,
     unescape,
     validate_event,
@@ -35,14 +37,20 @@ from chatfold.eventlog.values import (
 
 MAX_EVENT = MAX_LINE - (1 << 14)
 """Bytes of an event's JSON: leaves room for the rest of the line, a run and an id included."""
+MAX_NAME = 1024
+"""Characters in a run, an id or a key."""
+_KEY_ROOM = 6 * MAX_NAME
+"""Bytes that a key takes at most: JSON writes a control character with six."""
 
 DEL_BYTE = ord(DEL)
 """A line without this byte holds all that it says."""
 
+_NO_TIME = 10**18
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_entries = msgspec.json.Decoder(Entry).decode_lines
 _decode_any = msgspec.json.Decoder().decode
+_to_entry = make_converter(Entry)
 
 
 # --- encoding --------------------------------------------------------------------------------------------
@@ -55,12 +63,35 @@ class EncodedEvent(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     texts: tuple[str, ...] = ()  # its long strings, as they stand in ``raw``
     blobs: tuple[tuple[str, bytes], ...] = ()  # (sha256, content) that must be kept before the line
+    key: str | None = None
+    said_at: int | None = None
 
 
-def encode_event(event: Event) -> EncodedEvent:
+def encode_event(event: Event, key: str | None = None, said_at: int | None = None) -> EncodedEvent:
     """Checks and encodes. Raises InvalidEvent for what could not be read back exactly."""
+    if key is None and said_at is None:
+        return _encode_event(event, MAX_EVENT)
+    if not (key is None or is_name(key)):
+        raise InvalidEvent(f"key must be a string of 1 to {MAX_NAME} characters")
+    if not (said_at is None or is_time(said_at)):
+        raise InvalidEvent("said_at must be epoch milliseconds, an integer of at most 18 digits")
+    encoded = _encode_event(event, MAX_EVENT if key is None else MAX_EVENT - _KEY_ROOM)
+    return replace(encoded, key=key, said_at=said_at)
+
+
+def is_name(value: object) -> bool:
+    """Can this be a run, an id or a key?"""
+    return type(value) is str and 0 < len(value) <= MAX_NAME
+
+
+def is_time(value: object) -> bool:
+    """Can this be a ``said_at``?"""
+    return type(value) is int and abs(value) < _NO_TIME
+
+
+def _encode_event(event: Event, most: int) -> EncodedEvent:
     if type(event) is Unknown:
-        return _encode_unknown(event)
+        return _encode_unknown(event, most)
     texts: list[str] = []
     odd = False
     if not check_common(event, texts):
@@ -72,18 +103,18 @@ def encode_event(event: Event) -> EncodedEvent:
         raw = b""
     except ValueError as error:  # an integer of more digits than Python converts
         raise InvalidEvent(f"{type(event).__name__}: {error}") from None
-    if raw and DEL_BYTE not in raw and len(raw) <= MAX_EVENT:
+    if raw and DEL_BYTE not in raw and len(raw) <= most:
         return EncodedEvent(event, raw, tuple(texts))
-    return _encode_escaped(event)
+    return _encode_escaped(event, most)
 
 
-def _encode_escaped(event: Event) -> EncodedEvent:
+def _encode_escaped(event: Event, most: int) -> EncodedEvent:
     plain = to_builtins(event)
     for limit in (MAX_LINE, 1 << 16, 1 << 10):  # as few strings as possible leave the line, the largest first
         blobs: dict[str, bytes] = {}
         value = escape(plain, _move_to_blobs(limit, blobs))
         raw = _encode(value)
-        if len(raw) <= MAX_EVENT:
+        if len(raw) <= most:
             return EncodedEvent(event, raw, tuple(collect_long_strings(value)), tuple(blobs.items()))
     raise InvalidEvent(f"{type(event).__name__}: larger than {MAX_LINE} bytes even without its long texts")
 
@@ -102,7 +133,7 @@ def _move_to_blobs(limit: int, blobs: dict[str, bytes]) -> Offload:
     return offload
 
 
-def _encode_unknown(event: Unknown) -> EncodedEvent:
+def _encode_unknown(event: Unknown, most: int) -> EncodedEvent:
     """An event of a newer version, passed on byte for byte: it must be one whole object of its type."""
     raw = event.raw
     try:
@@ -114,7 +145,7 @@ def _encode_unknown(event: Unknown) -> EncodedEvent:
         raise InvalidEvent(f"Unknown {event.name!r}: raw must be the bytes of one object of this type")
     if not (raw.startswith(b"{") and raw.endswith(b"}")) or b"\n" in raw or b"\r" in raw:
         raise InvalidEvent(f"Unknown {event.name!r}: raw must be on one line, with nothing around it")
-    if len(raw) > MAX_EVENT or _ELSEWHERE.search(raw):
+    if len(raw) > most or _ELSEWHERE.search(raw):
         raise InvalidEvent(f"Unknown {event.name!r}: too large for a line, or refers to another one")
     if type(decode(build_entry_line(Entry(1, 0, event), raw)).event) is not Unknown:
         raise InvalidEvent(f"Unknown {event.name!r}: this version knows it; append the event itself")
@@ -135,6 +166,8 @@ class _Envelope(msgspec.Struct):
     was: str | None = None
     prev: str = ""
     sum: str = ""
+    key: str | None = None
+    said_at: int | None = None
 
 
 class _Tag(msgspec.Struct):
@@ -150,7 +183,7 @@ def decode(line: bytes) -> Entry:
     try:
         if DEL_BYTE not in line:
             return _decode_entry(line)
-        entry = msgspec.convert(unescape(_decode_any(line)), Entry)
+        entry = _to_entry(unescape(_decode_any(line)))
     except msgspec.ValidationError:
         return _decode_unknown(line)
     except DECODE_ERRORS as error:
@@ -180,8 +213,8 @@ def _decode_unknown(line: bytes) -> Entry:
         fields = {
             name: unescape(getattr(envelope, name)) for name in _Envelope.__struct_fields__ if name != "event"
         }
-        if not all(isinstance(name, str | None) for name in (fields["run"], fields["id"])):
-            raise TypeError("a run or an id that is no string")
+        if not all(isinstance(fields[name], str | None) for name in ("run", "id", "key")):
+            raise TypeError("a key, a run or an id that is no string")
     except msgspec.DecodeError as error:
         raise CorruptLog(f"a line that verifies is not an entry: {error}", seq=try_parse_seq(line)) from None
     except DECODE_ERRORS as error:

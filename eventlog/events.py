@@ -1,9 +1,8 @@
 """The vocabulary: what can happen in a chat, one frozen struct a fact, in the past tense.
 
-An event is a plain value: no id, no clock, equal when its fields are equal. What the log adds (seq, time,
-run, id, checksums) wraps it in an ``Entry``. The name of an event on disk is its ``tag``, spelled out here
-and never derived from the class name. A tag this version does not know is read as ``Unknown``, byte for
-byte; a field it does not know is left alone on disk and skipped here. A later field has a default: old lines still read.
+An event is a plain value: no id, no clock, equal when its fields are equal. What the log adds (seq, time, run, id,
+checksums) wraps it in an ``Entry``. The name of an event on disk is its ``tag``, never derived from the class name. A tag that
+is not known here is read as ``Unknown``, byte for byte; a field that is not is skipped. A later field has a default.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -239,9 +238,7 @@ class Injected(Struct, frozen=True, tag="injected"):
     fingerprint: str
     parts: tuple[Part, ...]
     source: str = ""
-
-
-# --- the run's story -------------------------------------------------------------------------------------
+    meta: dict[str, Json] = {}
 
 
 class RunStarted(Struct, frozen=True, tag="run_started"):
@@ -338,9 +335,10 @@ Event: TypeAlias = (
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One line of the log: an event and what the log says about it.
 
-    ``seq`` is its identity within the chat and the only order; ``ts`` (epoch milliseconds) orders nothing.
-    ``sum`` names this entry together with everything before it. ``was`` is set on a tombstone only: the
-    sum of the line that stood here first, which is what the next line's ``prev`` still says.
+    ``seq`` is its identity within the chat and the only order; ``ts`` (epoch milliseconds) orders nothing. ``sum`` names
+    this entry together with everything before it. ``was``, on a tombstone only: the sum of the line that stood here first,
+    which the next ``prev`` still says. ``id`` names the append, on its first entry; ``key`` names this entry.
+    ``said_at`` (epoch milliseconds): when it was said; None if it was said when it was written, at ``ts``.
     """
 
     seq: int
@@ -353,6 +351,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     was: str | None = None
     prev: str = ""
     sum: str = ""
+    key: str | None = None
+    said_at: int | None = None
 
     @property
     def link(self) -> str:

@@ -5,7 +5,7 @@
         ...                                                  # fetch what is wanted into ``known``, at one head
         wanted = number(request, head, durable_seq, now, known)
 
-Once is enough for a new append. A retry asks again: its id was found, and now the lines of its batch are looked at.
+Once is enough for a new append. A retry asks again: its id or key was found, and now the lines of its batch are looked at.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,15 @@ from itertools import chain
 
 import msgspec
 
-from chatfold.eventlog.batch import AppendRequest, Batch, build_batch, id_fingerprint, text_fingerprint
+from chatfold.eventlog.batch import (
+    AppendRequest,
+    Batch,
+    build_batch,
+    id_fingerprint,
+    key_fingerprint,
+    text_fingerprint,
+)
+from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.line import link_after
 
@@ -35,15 +43,18 @@ class Known(msgspec.Struct):
 
 
 def needs(request: AppendRequest) -> Needs:
-    fingerprints = dict.fromkeys(chain.from_iterable(fingerprints_of_batch(request)))
+    fingerprints = dict.fromkeys(chain.from_iterable(fingerprints_of_events(request.id, request.events)))
     return Needs((*fingerprints,), (request.expected_head.seq,) if request.expected_head.seq else ())
 
 
-def fingerprints_of_batch(request: AppendRequest) -> list[list[int]]:
-    """Those of each entry of the batch: what a storage must find its seq by from now on."""
-    found = [[text_fingerprint(text) for text in draft.texts] for draft in request.events]
-    if request.id is not None:
-        found[0].append(id_fingerprint(request.id))
+def fingerprints_of_events(id: str | None, events: Sequence[EncodedEvent]) -> list[list[int]]:
+    """Those of the entry of each event: what a storage must find its seq by from now on. The first has the id."""
+    found = [[text_fingerprint(text) for text in event.texts] for event in events]
+    for event, fingerprints in zip(events, found, strict=True):
+        if event.key is not None:
+            fingerprints.append(key_fingerprint(event.key))
+    if id is not None:
+        found[0].append(id_fingerprint(id))
     return found
 
 

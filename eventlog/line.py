@@ -178,11 +178,17 @@ def is_linked_to(line: bytes, link: bytes, before: bytes | None) -> bool:
 # --- entries ---------------------------------------------------------------------------------------------
 
 
-def format_prefix(ts: int, run: str | None, id: str | None) -> bytes:
+def format_prefix(
+    ts: int, run: str | None, id: str | None, key: str | None = None, said_at: int | None = None
+) -> bytes:
     """What stands between the seq and the event."""
-    names = b"" if run is None else b',"run":' + _encode(escape_text(run))
+    names = b"" if said_at is None else b',"said_at":%d' % said_at
+    if run is not None:
+        names += b',"run":' + _encode(escape_text(run))
     if id is not None:
         names += b',"id":' + _encode(escape_text(id))
+    if key is not None:
+        names += b',"key":' + _encode(escape_text(key))
     return b',"ts":%d%b,"event":' % (ts, names)
 
 
@@ -202,10 +208,9 @@ def build_line(seq: int, names: bytes, raw: bytes, marks: bytes, prev: bytes) ->
 
 def build_entry_line(entry: Entry, raw: bytes) -> bytes:
     """The line of ``entry``, whose event is ``raw``; ``entry.sum`` is not looked at."""
+    names = format_prefix(entry.ts, entry.run, entry.id, entry.key, entry.said_at)
     marks = format_fields(entry.batch, entry.synced, entry.was)
-    return build_line(
-        entry.seq, format_prefix(entry.ts, entry.run, entry.id), raw, marks, entry.prev.encode()
-    )
+    return build_line(entry.seq, names, raw, marks, entry.prev.encode())
 
 
 # --- header ----------------------------------------------------------------------------------------------
@@ -224,6 +229,9 @@ class _Header(msgspec.Struct):
     prev: str
 
 
+_decode_header = msgspec.json.Decoder(_Header).decode
+
+
 @lru_cache(maxsize=256)
 def parse_header(line: bytes) -> Head:
     """The head a segment goes on after. NewerFormat if it is not for us; CorruptLog if it is no header."""
@@ -233,7 +241,7 @@ def parse_header(line: bytes) -> Head:
         fields: dict[str, Any] = _decode_any(line)
         if fields.get("reader", FORMAT + 1) > FORMAT:
             raise NewerFormat(f"written in format {fields['chatfold']}, this chatfold reads up to {FORMAT}")
-        found = msgspec.convert(fields, _Header)
+        found = _decode_header(line)
         return Head(found.first - 1, found.prev)
     except DECODE_ERRORS as error:
         raise CorruptLog(f"a header that verifies cannot be read: {error}", offset=0) from None
@@ -249,6 +257,13 @@ class Seal(msgspec.Struct, frozen=True):
     xxh3: str | None = None
 
 
+class _SealLine(msgspec.Struct):
+    seal: Seal
+
+
+_decode_seal = msgspec.json.Decoder(_SealLine).decode
+
+
 def seal_line(count: int, size: int, digest: str, prev: bytes, xxh3: str | None = None) -> bytes:
     """The last line of a full segment: its entries, its bytes before this line, and their sums."""
     fast = b',"xxh3":"%b"' % xxh3.encode() if xxh3 else b""
@@ -261,6 +276,6 @@ def seal_line(count: int, size: int, digest: str, prev: bytes, xxh3: str | None 
 def parse_seal(line: bytes) -> Seal:
     """Of a line that verifies and says that it is a seal."""
     try:
-        return msgspec.convert(decode_raw_fields(line)["seal"], Seal)
+        return _decode_seal(line).seal
     except DECODE_ERRORS as error:
         raise CorruptLog(f"a seal that verifies cannot be read: {error}") from None

@@ -33,17 +33,31 @@ class Log:
         run: str | None = None,
         durability: Durability | None = None,
         known: Head | None = None,
+        keys: Sequence[str | None] = (),
+        said_at: Sequence[int | None] = (),
     ) -> list[Entry]:
         """Appends the events as one batch: all become visible at once, or none ever.
 
         ``after``: only if the log ends at this seq (0: a new chat), else ``Conflict``. ``id``: this very append
         again returns the first one's entries; with other events it is ``IdConflict``. ``known``: where the log once
-        ended; if it does not go on from there, it is ``ChatDeleted``. A cancelled append may have happened: retry
+        ended; if it does not go on from there, it is ``ChatDeleted``.
+
+        ``keys``: one for each event, or None. An event whose key was used before is not written again: its first
+        entry is returned in its place; with other content it is ``IdConflict``. ``after`` is not compared if
+        nothing is left to write. ``said_at``: one for each event, or None: when it was said, in epoch milliseconds.
+
+        A cancelled append may have happened: retry
         it with its id.
         """
         try:
-            drafts = tuple(map(encode_event, events))
-        except InvalidEvent:
+            if keys or said_at:
+                drafts = _encode_named(events, keys, said_at)
+            else:
+                drafts = tuple(map(encode_event, events))
+        except InvalidEvent as error:
+            if keys or said_at:
+                error.chat = chat
+                raise
             drafts = tuple(_draft(event, at, chat) for at, event in enumerate(events, 1))  # says which
         return await self.storage.append(
             AppendRequest(chat, drafts, after, id, run, known or Head()), durability
@@ -135,6 +149,15 @@ class Log:
     async def flush(self) -> None:
         """A barrier: everything appended before is durable."""
         await self.storage.flush()
+
+
+def _encode_named(
+    events: Sequence[Event], keys: Sequence[str | None], said_at: Sequence[int | None]
+) -> tuple[EncodedEvent, ...]:
+    nothing = (None,) * len(events)
+    if isinstance(keys, str) or len(keys or nothing) != len(events) or len(said_at or nothing) != len(events):
+        raise InvalidEvent("keys and said_at need one item for each event")
+    return tuple(map(encode_event, events, keys or nothing, said_at or nothing))
 
 
 def _draft(event: Event, at: int, chat: str) -> EncodedEvent:

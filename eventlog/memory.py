@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from itertools import chain, count
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest, Batch, fingerprints_of, id_fingerprint
+from chatfold.eventlog.batch import AppendRequest, Batch, fingerprints_of, id_fingerprint, key_fingerprint
 from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
 from chatfold.eventlog.errors import ChatDeleted, ChatExists, Closed, CorruptLog, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
-from chatfold.eventlog.known import Known, Needs, fingerprints_of_batch, needs, number
+from chatfold.eventlog.known import Known, Needs, fingerprints_of_events, needs, number
 from chatfold.eventlog.line import link_after
 from chatfold.eventlog.storage import ChatPage, Clock, Durability, Storage, now
 from chatfold.eventlog.transfer import Blob, ExportReader
@@ -128,9 +128,9 @@ class MemoryStorage(Storage):
 
     def _write(self, request: AppendRequest, batch: Batch, chat: _Chat) -> None:
         if batch.lines:
-            for draft in request.events:
-                chat.blobs.update(draft.blobs)
-            chat.add(batch.lines, fingerprints_of_batch(request))
+            for event in batch.events:
+                chat.blobs.update(event.blobs)
+            chat.add(batch.lines, fingerprints_of_events(request.id, batch.events))
             self._chats[request.chat] = chat
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
@@ -150,10 +150,17 @@ class MemoryStorage(Storage):
         found = self._chats.get(chat)
         return found.head if found else Head()
 
-    async def find(self, chat: str, id: str) -> int | None:
-        found = self._chats.get(chat) or _Chat()
-        proposed = found.seqs.get(id_fingerprint(id), ())
-        return next((seq for seq in proposed if decode(found.whole(found.line(seq))).id == id), None)
+    async def find(self, chat: str, *, id: str | None = None, key: str | None = None) -> int | None:
+        found, proposed = self._chats.get(chat) or _Chat(), list[int]()
+        if id is not None:
+            proposed += found.seqs.get(id_fingerprint(id), ())
+        if key is not None:
+            proposed += found.seqs.get(key_fingerprint(key), ())
+        for seq in proposed:
+            entry = decode(found.whole(found.line(seq)))
+            if (id is not None and entry.id == id) or (key is not None and entry.key == key):
+                return seq
+        return None
 
     async def blob(self, chat: str, digest: str) -> bytes:
         return self._known(chat).blob(digest)

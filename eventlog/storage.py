@@ -14,7 +14,7 @@ What the methods promise together, over any number of storages open on one place
   update. The same goes for a fork, which must not copy a text while it is being erased.
 - A blob is there before the first line that needs it, and as long as any chat, forks included, has such a line.
 - Forks are chats like others: ``delete`` of one leaves the other whole, and ``redact`` erases in all of them.
-- An id is looked up over the whole history, however long ago it was used.
+- An id and a key are looked up over the whole history, however long ago they were used.
 """
 
 import time
@@ -134,8 +134,11 @@ class Storage(Snapshots, Leases, ABC):
         """Where the log ends; ``Head()`` for a chat that is not there."""
 
     @abstractmethod
-    async def find(self, chat: str, id: str) -> int | None:
-        """The seq of the first entry that was appended with this id, over the whole history. None if there is none."""
+    async def find(self, chat: str, *, id: str | None = None, key: str | None = None) -> int | None:
+        """The seq of the entry of this key, or of the first that was appended with this id, over the whole history.
+
+        None if there is none.
+        """
 
     @abstractmethod
     async def blob(self, chat: str, digest: str) -> bytes:

@@ -20,8 +20,16 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
-from chatfold.eventlog.batch import MAX_NAME
-from chatfold.eventlog.codec import DEL_BYTE, decode, encode_event, parse_references, resolve_line
+from chatfold.eventlog.codec import (
+    DEL_BYTE,
+    MAX_NAME,
+    decode,
+    encode_event,
+    is_name,
+    is_time,
+    parse_references,
+    resolve_line,
+)
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
 from chatfold.eventlog.events import Entry, Head, Lost, Unknown
 from chatfold.eventlog.line import (
@@ -95,7 +103,7 @@ class ExportWriter:
 class RedactedExport:
     """The export of entries that are not what was written: ``begin``, a ``page`` of entries after the other, ``end``.
 
-    Seqs, times, runs, ids and batches stay, and so do tombstones. Sums are those of the new lines, so nothing in them
+    Seqs, times, runs, ids, keys and batches stay, and so do tombstones. Sums are those of the new lines, so nothing in them
     tells what stood there before. A text that was a reference to an earlier one is written out.
     """
 
@@ -117,11 +125,11 @@ class RedactedExport:
 
     def _line(self, entry: Entry) -> bytes:
         try:
-            made = encode_event(entry.event)
+            made = encode_event(entry.event, entry.key)
         except (
             InvalidEvent
         ):  # as it is now, it does not fit into a line, or is no longer an event of its type
-            made = encode_event(Lost("it could not be written again"))
+            made = encode_event(Lost("it could not be written again"), entry.key)
         self._blobs.update(made.blobs)
         line = build_entry_line(replace(entry, prev=self._link, was=None), made.raw)
         if entry.was is not None:  # as if this had been written, and then erased
@@ -138,6 +146,9 @@ class Blob(msgspec.Struct, frozen=True):
 class _BlobLine(msgspec.Struct):
     blob: str
     base64: str
+
+
+_decode_blob = msgspec.json.Decoder(_BlobLine).decode
 
 
 def _blob_line(digest: str, content: bytes) -> bytes:
@@ -253,7 +264,7 @@ class ExportReader:
             raise _Wrong("an entry that is too large when it is whole")
 
     def _unpacked(self, line: bytes) -> Blob:
-        found = msgspec.json.decode(line, type=_BlobLine)
+        found = _decode_blob(line)
         content = base64.b64decode(found.base64, validate=True)
         if sha256(content).hexdigest() != found.blob or found.blob in self._blobs:
             raise _Wrong("a blob does not have the content of its name, or is there twice")
@@ -289,9 +300,11 @@ def _verify_readable(line: bytes, seq: int, whole: bytes) -> None:
     ends = format_fields(entry.batch, entry.synced, entry.was), entry.prev.encode(), entry.sum.encode()
     if entry.seq != seq or not line.endswith(b'}%b,"prev":"%b","sum":"%b"}' % ends):
         raise _Wrong("an entry with fields where they must not be")
-    for name in (entry.run, entry.id):
-        if name is not None and not (type(name) is str and 0 < len(name) <= MAX_NAME):
-            raise _Wrong(f"a run or an id that is not a string of 1 to {MAX_NAME} characters")
+    for name, what in ((entry.run, "run or an id"), (entry.id, "run or an id"), (entry.key, "key")):
+        if not (name is None or is_name(name)):
+            raise _Wrong(f"a {what} that is not a string of 1 to {MAX_NAME} characters")
+    if not (entry.said_at is None or is_time(entry.said_at)):
+        raise _Wrong("a said_at of more than 18 digits")
     fields = decode_raw_fields(whole)
     event = fields.pop("event")
     collect_long_strings(event)  # for the depth, and the digits of integers

@@ -17,9 +17,11 @@ import math
 import re
 import typing
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -50,6 +52,8 @@ _ODD = re.compile("[\x7f\ud800-\udfff]")
 _UNIT = re.compile("\x7f([0-9a-f]{4})")
 _FLOATS = {f"{DEL}nan": math.nan, f"{DEL}inf": math.inf, f"{DEL}-inf": -math.inf}
 _BYTES = f"{DEL}b64:"
+
+_T = TypeVar("_T")
 
 Check: TypeAlias = Callable[[Any, list[str]], bool]
 """(value, long strings found so far) -> must it be escaped? Raises ``Wrong`` for what cannot be stored."""
@@ -117,6 +121,17 @@ def collect_long_strings(value: Any) -> list[str]:
     except InvalidValue as wrong:
         raise InvalidEvent(wrong.message) from None
     return found
+
+
+def make_converter(kind: type[_T], **options: Any) -> Callable[[Any], _T]:
+    """``msgspec.convert`` to ``kind``. Call this while a module is imported or a type is declared, in one thread.
+
+    msgspec builds what it knows of a struct when it first converts to it. Threads that see this half built crash
+    inside msgspec, so it is built here. A test looks for other calls of ``convert``.
+    """
+    with suppress(msgspec.ValidationError):
+        msgspec.convert(None, kind, **options)
+    return partial(msgspec.convert, type=kind, **options)
 
 
 # --- the checks, made once from the vocabulary's annotations ---------------------------------------------

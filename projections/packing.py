@@ -4,7 +4,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from chatfold.eventlog.values import escape, unescape
+from chatfold.eventlog.values import escape, make_converter, unescape
 
 _T = TypeVar("_T")
 _ODD = b"\xc1"  # a byte that no msgpack value starts with
@@ -25,14 +25,14 @@ class Unpack(Generic[_T]):
     """``Unpack(Kind)(data)``; raises ValueError for bytes that are no ``Kind``."""
 
     def __init__(self, kind: type[_T]) -> None:
-        self._kind = kind
-        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+        self._convert = make_converter(kind, builtin_types=(bytes,), str_keys=True)
 
     def __call__(self, data: bytes | memoryview) -> _T:
         try:
             if data[:1] != _ODD:
-                return self._decoder.decode(data)
+                return self._decode(data)
             plain = unescape(msgspec.json.decode(data[1:]))
-            return msgspec.convert(plain, self._kind, builtin_types=(bytes,), str_keys=True)
+            return self._convert(plain)
         except RecursionError:
             raise ValueError("nested without end") from None

@@ -43,7 +43,7 @@ from chatfold.eventlog import (
     SkillActivated,
     Unknown,
 )
-from chatfold.eventlog.batch import MAX_NAME
+from chatfold.eventlog.codec import MAX_NAME
 from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.transfer import RedactedExport
 from chatfold.eventlog.values import escape, unescape
@@ -118,7 +118,7 @@ class Redaction:
             if len(self._without) == len(self._seqs):
                 return self._proved(entry)
         event = self._event(entry.event)
-        run, id_ = (name and self.name(name) for name in (entry.run, entry.id))
+        run, id_, key = (name and self.name(name) for name in (entry.run, entry.id, entry.key))
         self._links[entry.seq] = entry.link
         for label, count in self._found.items():
             self._seqs[label][entry.seq] = count
@@ -127,7 +127,7 @@ class Redaction:
             event = self._without_fingerprint(event, entry.event)
             if id_ and isinstance(event, Noted) and event.name.startswith(OURS):
                 id_ = self._distinct(id_, self._rules.mask)  # made from what it notes
-            return replace(entry, event=event, run=run, id=id_)
+            return replace(entry, event=event, run=run, id=id_, key=key)
         return self._proved(entry)
 
     def _proved(self, entry: Entry) -> Entry:

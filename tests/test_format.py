@@ -220,10 +220,10 @@ def fields_of(kind: Any) -> str:
 
 
 def test_limits_in_the_document_are_those_of_the_code() -> None:
-    from chatfold.eventlog import batch, codec, keys, line, transfer, values
+    from chatfold.eventlog import codec, keys, line, transfer, values
     from chatfold.eventlog.files import segment, watermark
 
-    for number in (codec.MAX_EVENT, line.MAX_LINE, 2 * line.MAX_LINE, transfer._MOST, values.LONG, values.MAX_DEPTH, batch.MAX_NAME,
+    for number in (codec.MAX_EVENT, line.MAX_LINE, 2 * line.MAX_LINE, transfer._MOST, values.LONG, values.MAX_DEPTH, codec.MAX_NAME,
                    keys._LIMIT, segment.SEGMENT_BYTES, watermark._WIDTH + 1):  # fmt: skip
         assert f"{number:,}" in DOCUMENT, number
 

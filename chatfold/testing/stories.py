@@ -235,9 +235,20 @@ async def a_retry_after_a_lost_answer_gives_the_first_entries(backend: Backend) 
             again = await writer.append("chat", said(LARGE_TEXT), said(LONG_TEXTS[0]), id="mine", after=1)
             assert again == first
             await refused(IdConflict, writer.append("chat", Noted("other content"), id="mine"))
-            assert await writer.storage.find("chat", "mine") == 2
-            assert await writer.storage.find("chat", "nobody's") is None
+            assert await writer.storage.find("chat", id="mine") == 2
+            assert await writer.storage.find("chat", id="nobody's") is None
         assert len(await all_of(log, "chat")) == 23
+
+
+@story
+async def a_key_stands_for_its_first_entry(backend: Backend) -> None:
+    async with opened(backend) as log, opened(backend) as other:
+        [first] = await log.append("chat", said(LARGE_TEXT), keys=["large"])
+        await log.append("chat", *(Noted(f"more {number}") for number in range(20)))
+        again = await other.append("chat", Noted("new"), said(LARGE_TEXT), keys=["new", "large"])
+        assert again == [(await all_of(log, "chat"))[-1], first]
+        await refused(IdConflict, other.append("chat", Noted("other content"), keys=["large"]))
+        assert [await other.storage.find("chat", key=key) for key in ("large", "new", "old")] == [1, 22, None]
 
 
 @story

@@ -105,10 +105,13 @@ def _locked_folder(disk: Disk, parent: Path) -> tuple[Path, int]:
             return temporary, lock
 
 
+_decode_key = msgspec.json.Decoder(str).decode
+
+
 def read_key(disk: Disk, folder: Path) -> str | None:
     """The key kept in a folder whose name is too short for it. None if there is none: it is no chat."""
     try:
-        key = unescape(msgspec.json.decode(read_file(disk, folder / KEY_FILE), type=str))
+        key = unescape(_decode_key(read_file(disk, folder / KEY_FILE)))
         is_its = isinstance(key, str) and folder_name(key) == folder.name
     except (*DECODE_ERRORS, InvalidKey):
         return None

@@ -103,7 +103,7 @@ class FolderHistory:
 
 
 def _has_ids(requests: list[AppendRequest]) -> bool:
-    return any(request.id is not None for request in requests)
+    return any(request.has_names for request in requests)
 
 
 def _has_texts(requests: list[AppendRequest]) -> bool:

@@ -121,13 +121,13 @@ def _links(folder: LogReader, seqs: Iterable[int]) -> dict[int, str]:
     return {seq: link for seq in seqs if (link := _link(folder, seq)) is not None}
 
 
+_decode_note = msgspec.json.Decoder(dict[str, ErasureIntent]).decode
+
+
 def _read_note(path: Path, data: bytes) -> dict[str, ErasureIntent]:
     """A note is no cache: it must not be passed over."""
     try:
-        wanted = {
-            unescape(key): one
-            for key, one in msgspec.json.decode(data, type=dict[str, ErasureIntent]).items()
-        }
+        wanted = {unescape(key): one for key, one in _decode_note(data).items()}
         for key in wanted:
             folder_name(key)
     except (*DECODE_ERRORS, InvalidKey) as error:

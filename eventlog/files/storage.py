@@ -169,11 +169,11 @@ class FileStorage(Storage):
         folder = self._reader(chat)
         return self._pages(folder, folder.pages_back(last), folder.entries)
 
-    async def find(self, chat: str, id: str) -> int | None:
+    async def find(self, chat: str, *, id: str | None = None, key: str | None = None) -> int | None:
         """Reads all of it, like an append with an id whose caches are gone."""
         async for page in self.read_entries(chat):
             for entry in page:
-                if entry.id == id:
+                if (id is not None and entry.id == id) or (key is not None and entry.key == key):
                     return entry.seq
         return None
 

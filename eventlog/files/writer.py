@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from chatfold.eventlog.batch import AppendRequest, build_batch
+from chatfold.eventlog.batch import AppendRequest, Batch, build_batch
 from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, DurabilityUnknown, to_chatfold_error
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.blobs import write_blob
@@ -187,7 +187,7 @@ class LogWriter:
                 chunks.append([])
             else:
                 if folder is not None and numbered.lines:
-                    self._keep_blobs(folder, request)  # if this fails, nothing that was numbered is written
+                    self._keep_blobs(folder, numbered)  # if this fails, nothing that was numbered is written
                 outcomes.append(Result(numbered.entries))
                 chunks.append(numbered.lines)
                 head = numbered.head
@@ -212,8 +212,8 @@ class LogWriter:
                 return None
         return outcomes
 
-    def _keep_blobs(self, folder: Path, request: AppendRequest) -> None:
-        for draft in request.events:
+    def _keep_blobs(self, folder: Path, batch: AppendRequest | Batch) -> None:
+        for draft in batch.events:
             for digest, content in draft.blobs:
                 write_blob(self._disk, folder, digest, content)
 

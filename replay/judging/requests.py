@@ -18,6 +18,7 @@ from chatfold.agent.opening import open_view
 from chatfold.agent.running import event_mark
 from chatfold.eventlog import Entry, Event, Json, ModelCalled, NoSuchPoint, Noted
 from chatfold.eventlog.search_text import OURS
+from chatfold.eventlog.values import make_converter
 from chatfold.projections import Message, usage
 from chatfold.replay.inspect.points import request, request_number
 
@@ -106,6 +107,9 @@ async def made_again(
     return msgspec.structs.replace(told, rebuilt=mark, payload=made, proved=proved, why=why)
 
 
+_to_offered = make_converter(tuple[Offered, ...])
+
+
 def request_of(
     event: ModelCalled, messages: tuple[Message, ...], notes: Mapping[str, Json]
 ) -> Request | None:
@@ -114,7 +118,7 @@ def request_of(
     if not isinstance(system, str) or not isinstance(tools, list):
         return None
     try:
-        return Request(system, messages, msgspec.convert(tools, tuple[Offered, ...]))
+        return Request(system, messages, _to_offered(tools))
     except msgspec.ValidationError:
         return None
 
