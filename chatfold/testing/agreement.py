@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, ClassVar
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -26,16 +26,27 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.testing.backend import Backend
-from chatfold.testing.strategies import LARGE_TEXT, batches, events, names, same, same_entries
+from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same, same_entries
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 keys = st.sampled_from(KEYS)
 seqs = st.integers(0, 12)
 
+Work = Callable[[Log, str], Awaitable[Any]]
+WORKS: tuple[Work, ...] = (
+    lambda log, chat: log.append(chat, Noted("meanwhile")),
+    lambda log, chat: log.append(chat, MessageAdded("user", (Text(LONG_TEXTS[0]),)), id="meanwhile"),
+    lambda log, chat: log.storage.redact(chat, [1]),
+    lambda log, chat: log.delete(chat),
+    lambda log, chat: log.fork(chat, KEYS[0]),
+)
+works = st.sampled_from(WORKS)
+
 
 class Agreement(RuleBasedStateMachine):
     backend: ClassVar[type[Backend]]
     durabilities: ClassVar[tuple[Durability, ...]] = ("full", "off")
+    storages: ClassVar[int] = 2
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +55,8 @@ class Agreement(RuleBasedStateMachine):
         self.place = self.backend()
         self.model = MemoryStorage(clock=self.clock)
         self.expected = Log(self.model)
-        self.actual = Log(self.place.open(self.clock))
+        self.logs = [Log(self.place.open(self.clock)) for _ in range(self.storages)]
+        self.actual = self.logs[0]
         self.commits: dict[str, list[int]] = {}  # the seqs at which a chat may end after a crash
         self.durable: dict[str, int] = {}
         self.appended: set[str] = set()  # since the storage was opened: what its flush is about
@@ -54,7 +66,8 @@ class Agreement(RuleBasedStateMachine):
         return self.time
 
     def teardown(self) -> None:
-        self.run(self.actual.storage.close())
+        for log in self.logs:
+            self.run(log.storage.close())
         self.runner.close()
         self.place.remove()
 
@@ -86,8 +99,8 @@ class Agreement(RuleBasedStateMachine):
 
     @property
     def exact(self) -> bool:
-        """With everything synced at once, every storage writes the same bytes."""
-        return self.durabilities == ("full",)
+        """With everything synced at once, and by one storage, which knows it, every storage writes the same bytes."""
+        return self.durabilities == ("full",) and self.storages == 1
 
     def committed(self, chat: str, last: int, durability: Durability = "full") -> None:
         self.commits.setdefault(chat, []).append(last)
@@ -97,6 +110,42 @@ class Agreement(RuleBasedStateMachine):
 
     def length(self, chat: str) -> int:
         return (self.commits.get(chat) or [0])[-1]
+
+    # --- two storages of one place -------------------------------------------------------------------------
+
+    @precondition(lambda self: self.storages > 1)
+    @rule()
+    def go_on_with_the_other_storage(self) -> None:
+        self.logs.reverse()
+        self.actual = self.logs[0]
+
+    @precondition(lambda self: self.storages > 1 and self.backend.can_interrupt)
+    @rule(chat=keys, batch=batches(), name=st.none() | names(), work=works, data=st.data())
+    def meanwhile(
+        self, chat: str, batch: tuple[Event, ...], name: str | None, work: Work, data: st.DataObject
+    ) -> None:
+        """The other storage does something between an append's numbering and its writing: as if it had come before."""
+        after = data.draw(st.none() | st.just(self.length(chat)))
+        outcomes: list[Any] = []
+
+        async def meanwhile() -> None:
+            outcomes.append(await _outcome(work(self.logs[1], chat)))
+
+        self.time += 1
+        self.place.interrupt(self.actual.storage, meanwhile)
+        actual = self.run(_outcome(self.actual.append(chat, *batch, id=name, after=after)))
+        expected = [
+            self.run(_outcome(work(self.expected, chat))),
+            self.run(_outcome(self.expected.append(chat, *batch, id=name, after=after))),
+        ]
+        assert all(map(self.agree, expected, [*outcomes, actual])), f"{expected} is not {outcomes}, {actual}"
+        for key in KEYS:
+            self.both(lambda log, key=key: _all(log.read(key)))  # type: ignore[misc]
+            self.commits.pop(key, None)
+            self.durable.pop(key, None)
+            if length := self.run(self.expected.head(key)).seq:
+                self.committed(key, length)
+        self.retries = []
 
     # --- appending -------------------------------------------------------------------------------------
 
@@ -164,6 +213,8 @@ class Agreement(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         self.both(lambda log: log.flush())
+        for log in self.logs:  # each is asked for what it appended itself
+            self.run(log.flush())
         self.durable |= {chat: self.length(chat) for chat in self.appended}
 
     # --- reading ---------------------------------------------------------------------------------------
@@ -225,7 +276,8 @@ class Agreement(RuleBasedStateMachine):
 
     @rule(caches=st.booleans())
     def reopen(self, caches: bool) -> None:
-        self.run(self.actual.storage.close())
+        for log in self.logs:
+            self.run(log.storage.close())
         self.durable |= {chat: self.length(chat) for chat in self.appended}
         self.open_again(caches)
 
@@ -234,6 +286,9 @@ class Agreement(RuleBasedStateMachine):
     def crash_and_reopen(self, data: st.DataObject, keep: float, caches: bool) -> None:
         chat = data.draw(st.sampled_from(sorted(self.commits)))
         self.place.crash(self.actual.storage, chat, keep)
+        for log in self.logs:
+            if log is not self.actual:
+                self.place.abandon(log.storage)
         self.open_again(caches)
         self.is_a_prefix(chat)
         # Any append, this one in vain, makes the storage mend what the crash left.
@@ -243,7 +298,8 @@ class Agreement(RuleBasedStateMachine):
     def open_again(self, caches: bool) -> None:
         if not caches:
             self.place.forget_caches()
-        self.actual = Log(self.place.open(self.clock))
+        self.logs = [Log(self.place.open(self.clock)) for _ in self.logs]
+        self.actual = self.logs[0]
         self.appended.clear()
 
     def is_a_prefix(self, chat: str) -> int:
@@ -303,16 +359,21 @@ async def _sorted(found: Any) -> list[Any]:
 
 
 def agreement(
-    backend: type[Backend], *durabilities: Durability, search: settings | None = None
+    backend: type[Backend],
+    *durabilities: Durability,
+    storages: int = 2,
+    search: settings | None = None,
 ) -> type[unittest.TestCase]:
     """A test case that searches for a history after which the storage and MemoryStorage differ.
 
-    ``durabilities``: those that the storage offers. With "full" alone it must write the very bytes of MemoryStorage.
+    ``durabilities``: those that the storage offers. ``storages``: open at once, on one
+    place. One, and "full" alone: it must write the very bytes of MemoryStorage.
     """
     machine: Any = type(
-        "Agreement", (Agreement,), {"backend": backend, "durabilities": durabilities or ("full",)}
+        "Agreement",
+        (Agreement,),
+        {"backend": backend, "durabilities": durabilities or ("full",), "storages": storages},
     )
-    if search is not None:
-        machine.TestCase.settings = search
+    machine.TestCase.settings = search or settings(deadline=None, suppress_health_check=list(HealthCheck))
     case: type[unittest.TestCase] = machine.TestCase
     return case

@@ -27,6 +27,10 @@ class Backend:
         """The process dies, and of what was not synced in ``chat`` only this part (0 to 1) is kept."""
         raise NotImplementedError
 
+    def abandon(self, storage: Storage) -> None:
+        """The process of ``storage`` dies with the other, and has nothing that is not synced."""
+        raise NotImplementedError
+
     def interrupt(self, storage: Storage, work: Callable[[], Awaitable[object]]) -> None:
         """The next append of ``storage`` waits for ``work``, once, after it was numbered and before it is written."""
         raise NotImplementedError

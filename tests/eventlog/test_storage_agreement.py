@@ -8,6 +8,7 @@ from pathlib import Path
 from chatfold.eventlog import FileStorage, MemoryStorage, Storage
 from chatfold.eventlog.files.disk import Disk
 from chatfold.testing.conformance import Backend, agreement, stories
+from tests.eventlog.optimistic import Optimistic, place_of
 from tests.support.profile import searched
 
 
@@ -46,6 +47,10 @@ class Files(Backend):
         durable = self.disk.synced[segment.stat().st_ino]
         segment.write_bytes(content[: durable + round(keep * (len(content) - durable))])
 
+    def abandon(self, storage: Storage) -> None:
+        assert isinstance(storage, FileStorage)
+        abandon(storage)
+
     def remove(self) -> None:
         shutil.rmtree(self.root)
 
@@ -80,7 +85,8 @@ class Memory(Backend):
 
 
 TestFilesAgreeWithMemory = agreement(Files, "full", "off", search=searched(1 / 3))
-TestFilesWriteTheSameBytesAsMemory = agreement(WitnessedFiles, "full", search=searched(1 / 3))
-TestMemoryAgrees = agreement(Memory, "full", search=searched(1 / 3))
+TestFilesWriteTheSameBytesAsMemory = agreement(WitnessedFiles, "full", storages=1, search=searched(1 / 3))
+TestMemoryAgrees = agreement(Memory, storages=1, search=searched(1 / 3))
+TestClientsAgreeWithMemory = agreement(place_of(Optimistic), search=searched(1 / 3))
 TestStoriesOfFiles = stories(Files)
 TestStoriesOfMemory = stories(Memory)
