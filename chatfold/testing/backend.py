@@ -1,6 +1,7 @@
 """What the suite asks of a storage under test: how it is opened, and, if that can be, how it is broken."""
 
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from chatfold.eventlog import Storage
 
@@ -16,6 +17,9 @@ class Backend:
 
     can_interrupt = False
     """Does ``interrupt`` do what it says? Else what it would interleave is raced."""
+
+    races: tuple[Literal["threads", "processes"], ...] = ()
+    """What may use the place at the same time, each with a storage of its own. For processes it must be possible to pickle it."""
 
     def open(self, clock: Callable[[], int]) -> Storage:
         raise NotImplementedError

@@ -19,6 +19,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.line import has_valid_sum
 from chatfold.testing.backend import Backend
+from chatfold.testing.races import judge_race, run_race
 from chatfold.testing.strategies import HOSTILE_TEXTS, LARGE_TEXT, LONG_TEXTS
 
 Story = Callable[[Backend], Awaitable[None]]
@@ -284,6 +285,15 @@ async def a_blob_is_there_before_its_line(backend: Backend) -> None:
         await log.fork("chat", "fork", 1)
         await log.delete("chat")
         assert (await all_of(other, "fork"))[0].event == said(LARGE_TEXT)
+
+
+@story
+async def racers_neither_lose_nor_repeat_anything(backend: Backend) -> None:
+    for kind in backend.races:
+        async with opened(backend) as log:
+            await log.delete("chat")
+            answers = await asyncio.to_thread(run_race, backend, kind)
+            await judge_race(log, answers)
 
 
 # --- whole chats -----------------------------------------------------------------------------------------

@@ -1,18 +1,22 @@
 """The suite finds what it is there for: each of these storages has one bug, and the suite fails on it."""
 
+import shutil
+import tempfile
 import unittest
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from chatfold.eventlog import Entry
-from chatfold.eventlog.batch import AppendRequest, Batch, id_fingerprint
+from chatfold.eventlog import Entry, FileStorage, Storage
+from chatfold.eventlog.batch import AppendRequest, Batch, id_fingerprint, key_fingerprint
 from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.erasure import plan_erasure
+from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.known import Known, Needs
 from chatfold.eventlog.memory import _Chat
-from chatfold.testing.conformance import agreement, stories
+from chatfold.testing.conformance import Backend, agreement, stories
 from tests.eventlog.optimistic import Optimistic, place_of
 from tests.support.profile import searched
 
@@ -83,6 +87,13 @@ class AnIdIsNotLookedUp(Optimistic):
         return super()._number(request, chat)
 
 
+class AKeyIsNotLookedUp(Optimistic):
+    def _number(self, request: AppendRequest, chat: _Chat) -> Batch:
+        for event in request.events:
+            chat.seqs.pop(key_fingerprint(event.key or ""), None)
+        return super()._number(request, chat)
+
+
 class AForkGoesPastItsPoint(Optimistic):
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
         past = at + 1 if 0 < at < (await self.head(chat)).seq else at
@@ -122,11 +133,33 @@ BUGS: list[type[Optimistic]] = [
     ErasedTextIsUsedAgain,
     AByteIsChanged,
     AnIdIsNotLookedUp,
+    AKeyIsNotLookedUp,
     AForkGoesPastItsPoint,
     ABlobIsNotWritten,
     AnImportIsNotWhole,
     AFollowerIsLeftBehind,
 ]
+
+
+class Unlocked(Disk):
+    def lock(self, fd: int) -> None:
+        pass
+
+    def try_lock(self, fd: int) -> bool:
+        return True
+
+
+class AFileStorageWithoutALock(Backend):
+    races = ("threads",)
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp())
+
+    def open(self, clock: Callable[[], int]) -> Storage:
+        return FileStorage(self.root, clock=clock, disk=Unlocked())
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root)
 
 
 def suite_of(kind: type[Optimistic]) -> Iterator[unittest.TestCase]:
@@ -145,6 +178,11 @@ def fails(test: unittest.TestCase) -> bool:
 @pytest.mark.parametrize("kind", BUGS, ids=lambda kind: kind.__name__)
 def test_the_suite_finds_a_bug_that_was_planted(kind: type[Optimistic]) -> None:
     assert any(map(fails, suite_of(kind)))
+
+
+def test_the_suite_finds_a_lock_that_does_not_lock() -> None:
+    case = stories(AFileStorageWithoutALock)
+    assert fails(case("test_racers_neither_lose_nor_repeat_anything"))
 
 
 def test_the_suite_has_nothing_to_say_about_the_same_storage_without_a_bug() -> None:

@@ -26,6 +26,7 @@ class _Remembering(Disk):
 
 class Files(Backend):
     can_crash = True
+    races = ("threads", "processes")
 
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp())
