@@ -35,6 +35,7 @@ class Log:
         known: Head | None = None,
         keys: Sequence[str | None] = (),
         said_at: Sequence[int | None] = (),
+        lease: str = "",
     ) -> list[Entry]:
         """Appends the events as one batch: all become visible at once, or none ever.
 
@@ -45,6 +46,8 @@ class Log:
         ``keys``: one for each event, or None. An event whose key was used before is not written again: its first
         entry is returned in its place; with other content it is ``IdConflict``. ``after`` is not compared if
         nothing is left to write. ``said_at``: one for each event, or None: when it was said, in epoch milliseconds.
+
+        ``lease``: what ``storage.lease`` gave; if another has it by now, it is ``LeaseLost``.
 
         A cancelled append may have happened: retry
         it with its id.
@@ -60,7 +63,7 @@ class Log:
                 raise
             drafts = tuple(_draft(event, at, chat) for at, event in enumerate(events, 1))  # says which
         return await self.storage.append(
-            AppendRequest(chat, drafts, after, id, run, known or Head()), durability
+            AppendRequest(chat, drafts, after, id, run, known or Head(), lease), durability
         )
 
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:

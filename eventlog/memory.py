@@ -9,7 +9,15 @@ from typing import Self
 from chatfold.eventlog.batch import AppendRequest, Batch, fingerprints_of, id_fingerprint, key_fingerprint
 from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
-from chatfold.eventlog.errors import ChatDeleted, ChatExists, Closed, CorruptLog, NoSuchChat, NoSuchPoint
+from chatfold.eventlog.errors import (
+    ChatDeleted,
+    ChatExists,
+    Closed,
+    CorruptLog,
+    LeaseLost,
+    NoSuchChat,
+    NoSuchPoint,
+)
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.known import Known, Needs, fingerprints_of_events, needs, number
@@ -35,6 +43,7 @@ class _Chat:
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
         self.erasures = 0
         self.alone = asyncio.Lock()
+        self.lease = ""  # the epoch of the one that is held
 
     @property
     def head(self) -> Head:
@@ -114,6 +123,8 @@ class MemoryStorage(Storage):
         folder_name(request.chat)  # the same keys are refused everywhere
         self._check_open(request.chat)
         chat = self._chats.get(request.chat) or _Chat()
+        if request.lease and request.lease != chat.lease:
+            raise LeaseLost("the lease has passed", chat=request.chat)
         batch = self._number(request, chat)
         self._write(request, batch, chat)
         return batch.entries
@@ -272,9 +283,14 @@ class MemoryStorage(Storage):
         return range(_BORDER, (await self.head(chat)).seq + 1, _BORDER)
 
     @asynccontextmanager
-    async def lease(self, chat: str) -> AsyncIterator[None]:
-        async with self._known(chat).alone:
-            yield
+    async def lease(self, chat: str) -> AsyncIterator[str]:
+        found = self._known(chat)
+        async with found.alone:
+            found.lease = str(next(_changes))
+            try:
+                yield found.lease
+            finally:
+                found.lease = ""
 
     async def close(self) -> None:
         self._closed = True

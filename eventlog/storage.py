@@ -2,7 +2,7 @@
 
 A storage of one's own subclasses ``Storage`` and writes the abstract methods. All others have a default that uses
 only those; a storage overrides a default that it can do faster. What it need not have at all stands in
-``Snapshots`` and ``Leases``. ``chatfold.testing.conformance`` holds any storage to this text, with ``MemoryStorage`` as the reference.
+``Snapshots``, ``Leases`` and ``Deltas``. ``chatfold.testing.conformance`` holds any storage to this text, with ``MemoryStorage`` as the reference.
 
 What the methods promise together, over any number of storages open on one place:
 
@@ -35,6 +35,7 @@ from chatfold.eventlog.codec import (
     parse_references,
     resolve_line,
 )
+from chatfold.eventlog.deltas import Deltas
 from chatfold.eventlog.errors import ChatDeleted, CorruptLog, NoSuchChat
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.line import parse_seq
@@ -97,15 +98,20 @@ class Snapshots:
 class Leases:
     """What a storage need not have, as long as no agent runs on it."""
 
-    def lease(self, chat: str) -> AbstractAsyncContextManager[None]:
+    def lease(self, chat: str) -> AbstractAsyncContextManager[str]:
         """Inside, nobody else who asked for it is, in any process; whoever dies inside has left it. For what is done about a
-        chat that exists, one at a time; appending needs nothing of the kind."""
+        chat that exists, one at a time; appending needs nothing of the kind.
+
+        Gives the epoch of the lease, another one each time. An append whose request names an epoch that has passed is
+        ``LeaseLost``: the append compares it in the same step as the head. An empty epoch says that the lease cannot be lost
+        by one who is alive, as the lock of a file cannot; then there is nothing to compare.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} has no leases, and {chat!r} cannot be run without one"
         )
 
 
-class Storage(Snapshots, Leases, ABC):
+class Storage(Snapshots, Leases, Deltas, ABC):
     read_only = False
     """Is nothing kept?"""
 

@@ -12,9 +12,11 @@ from chatfold.eventlog import (
     Entry,
     Head,
     IdConflict,
+    LeaseLost,
     Log,
     MessageAdded,
     Noted,
+    Storage,
     Text,
 )
 from chatfold.eventlog.line import has_valid_sum
@@ -294,6 +296,45 @@ async def racers_neither_lose_nor_repeat_anything(backend: Backend) -> None:
             await log.delete("chat")
             answers = await asyncio.to_thread(run_race, backend, kind)
             await judge_race(log, answers)
+
+
+@story
+async def a_lease_keeps_others_out_and_passes(backend: Backend) -> None:
+    async with opened(backend) as log, opened(backend) as other:
+        if type(log.storage).lease is Storage.lease:
+            return  # it has none
+        await log.append("chat", Noted("one"))
+        order: list[str] = []
+
+        async def enter(who: Log, name: str) -> None:
+            async with who.storage.lease("chat") as epoch:
+                order.append(f"{name} in")
+                for _ in range(5):
+                    await who.append("chat", Noted(name), lease=epoch)
+                order.append(f"{name} out")
+            if epoch:
+                await refused(LeaseLost, who.append("chat", Noted("too late"), lease=epoch))
+
+        await asyncio.gather(enter(log, "a"), enter(other, "b"), enter(log, "c"))
+        assert [step.split()[1] for step in order] == ["in", "out"] * 3
+        assert all(one.split()[0] == two.split()[0] for one, two in zip(order[::2], order[1::2], strict=True))
+        assert len(await all_of(log, "chat")) == 16
+
+
+@story
+async def deltas_pass_and_are_gone(backend: Backend) -> None:
+    async with opened(backend) as log:
+        await log.append("chat", Noted("one"))
+        await log.storage.pass_delta("chat", b"The")
+        follower = log.storage.follow_deltas("chat")
+        assert await anext(follower) == b"The"
+        waiting = asyncio.ensure_future(anext(follower))
+        await log.storage.pass_delta("chat", b" answer")
+        assert await waiting == b" answer"
+        await log.storage.end_deltas("chat")
+        assert [piece async for piece in follower] == []
+        assert [piece async for piece in log.storage.follow_deltas("chat")] == []
+        assert len(await all_of(log, "chat")) == 1
 
 
 # --- whole chats -----------------------------------------------------------------------------------------

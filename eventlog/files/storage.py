@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -434,8 +434,10 @@ class FileStorage(Storage):
         self._prepare()
         return folder
 
-    def lease(self, chat: str) -> AbstractAsyncContextManager[None]:
-        return alone(self._writable(chat))
+    @asynccontextmanager
+    async def lease(self, chat: str) -> AsyncGenerator[str]:
+        async with alone(self._writable(chat)):
+            yield ""  # the lock is the lease: it is lost by dying only
 
     # --- the storage itself ------------------------------------------------------------------------------
 

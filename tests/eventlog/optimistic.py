@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from chatfold.eventlog import Durability, Entry, MemoryStorage, Storage
+from chatfold.eventlog import Durability, Entry, LeaseLost, MemoryStorage, Storage
 from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.memory import _Chat
@@ -19,6 +19,8 @@ class Optimistic(MemoryStorage):
         self._check_open(request.chat)
         while True:
             chat = self._chats.get(request.chat) or _Chat()
+            if request.lease and request.lease != chat.lease:
+                raise LeaseLost("the lease has passed", chat=request.chat)
             before = self.state(request.chat)
             batch = self._number(request, chat)
             await self._pause()
@@ -29,7 +31,7 @@ class Optimistic(MemoryStorage):
     def state(self, key: str) -> object:
         """What an append compares."""
         chat = self._chats.get(key)
-        return (chat.head, chat.erasures) if chat else None
+        return (chat.head, chat.erasures, chat.lease) if chat else None
 
     async def _pause(self) -> None:
         between, self.between = self.between, None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from chatfold.eventlog import Entry, FileStorage, Storage
+from chatfold.eventlog import Durability, Entry, FileStorage, Storage
 from chatfold.eventlog.batch import AppendRequest, Batch, id_fingerprint, key_fingerprint
 from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.erasure import plan_erasure
@@ -94,6 +94,11 @@ class AKeyIsNotLookedUp(Optimistic):
         return super()._number(request, chat)
 
 
+class ALeaseIsNotCompared(Optimistic):
+    async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:
+        return await super().append(replace(request, lease=""), durability)
+
+
 class AForkGoesPastItsPoint(Optimistic):
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
         past = at + 1 if 0 < at < (await self.head(chat)).seq else at
@@ -134,6 +139,7 @@ BUGS: list[type[Optimistic]] = [
     AByteIsChanged,
     AnIdIsNotLookedUp,
     AKeyIsNotLookedUp,
+    ALeaseIsNotCompared,
     AForkGoesPastItsPoint,
     ABlobIsNotWritten,
     AnImportIsNotWhole,
