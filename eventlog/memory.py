@@ -174,7 +174,7 @@ class MemoryStorage(Storage):
         return None
 
     async def blob(self, chat: str, digest: str) -> bytes:
-        return self._known(chat).blob(digest)
+        return (self._chats.get(chat) or _Chat()).blob(digest)
 
     async def wait_for_news(self, chat: str, after: int) -> None:
         found = self._chats.get(chat)

@@ -259,7 +259,7 @@ class Storage(Snapshots, Leases, Deltas, ABC):
 
     async def _decode(self, chat: str, page: Page) -> list[Entry]:
         """The entries of verified lines, with all that they keep elsewhere, which is read first."""
-        if DEL_BYTE not in memoryview(page.data)[page.start : page.end]:
+        if page.data.find(DEL_BYTE, page.start, page.end) < 0:
             return list(chain.from_iterable(decode_page(page, bytes)))
         while True:
             try:

@@ -8,6 +8,7 @@
 
 from chatfold.testing.agreement import Agreement, agreement
 from chatfold.testing.backend import Backend
-from chatfold.testing.stories import STORIES, stories
+from chatfold.testing.stories import stories
+from chatfold.testing.telling import STORIES
 
 __all__ = ["STORIES", "Agreement", "Backend", "agreement", "stories"]

@@ -3,35 +3,26 @@
 import asyncio
 import unittest
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
     Conflict,
-    Entry,
+    Event,
     Head,
     IdConflict,
     LeaseLost,
     Log,
-    MessageAdded,
     Noted,
+    Redacted,
     Storage,
-    Text,
 )
 from chatfold.eventlog.line import has_valid_sum
 from chatfold.testing.backend import Backend
 from chatfold.testing.races import judge_race, run_race
 from chatfold.testing.strategies import HOSTILE_TEXTS, LARGE_TEXT, LONG_TEXTS
-
-Story = Callable[[Backend], Awaitable[None]]
-
-STORIES: dict[str, Story] = {}
-
-
-def story(function: Story) -> Story:
-    STORIES[function.__name__] = function
-    return function
+from chatfold.testing.telling import STORIES, Story, all_of, amid, is_whole, opened, refused, said, story
 
 
 def stories(backend: type[Backend], *, patience: float = 60) -> type[unittest.TestCase]:
@@ -50,54 +41,6 @@ def _test_of(backend: type[Backend], function: Story, patience: float) -> Callab
 
     test.__doc__ = function.__doc__
     return test
-
-
-@asynccontextmanager
-async def opened(backend: Backend) -> AsyncIterator[Log]:
-    async with Log(backend.open(lambda: 1)) as log:
-        yield log
-
-
-def said(text: str) -> MessageAdded:
-    return MessageAdded("user", (Text(text),))
-
-
-async def all_of(log: Log, chat: str) -> list[Entry]:
-    return [entry async for entry in log.read(chat)]
-
-
-async def refused(kind: type[Exception], work: Awaitable[object]) -> None:
-    try:
-        outcome = await work
-    except kind:
-        return
-    raise AssertionError(f"{outcome!r} instead of {kind.__name__}")
-
-
-async def amid(
-    backend: Backend,
-    log: Log,
-    append: Callable[[], Awaitable[list[Entry]]],
-    work: Callable[[], Awaitable[object]],
-) -> list[Entry] | Exception:
-    """What the append gives if ``work``, of another storage, happens between its numbering and its writing.
-
-    Where that cannot be arranged, because a lock holds the two together, they are raced.
-    """
-    if backend.can_interrupt:
-        backend.interrupt(log.storage, work)
-        outcome = (await asyncio.gather(append(), return_exceptions=True))[0]
-    else:
-        outcome, other = await asyncio.gather(append(), work(), return_exceptions=True)
-        assert not isinstance(other, BaseException), other
-    assert not isinstance(outcome, BaseException) or isinstance(outcome, ChatfoldError), outcome
-    return outcome
-
-
-def is_whole(entries: list[Entry]) -> bool:
-    """Are seqs dense, and is each entry linked to the one before?"""
-    links = [Head().link, *(entry.was or entry.link for entry in entries)]
-    return [(entry.seq, entry.prev) for entry in entries] == list(enumerate(links[:-1], 1))
 
 
 # --- forking ---------------------------------------------------------------------------------------------
@@ -369,6 +312,26 @@ async def a_follower_of_a_deleted_chat_hears_of_it(backend: Backend) -> None:
             await refused(ChatDeleted, waiting)
             await log.delete("chat")  # quiet: it is gone
             await log.append("chat", Noted("one"), Noted("two"))
+
+
+@story
+async def a_reader_of_a_chat_that_is_deleted_or_erased_meanwhile_is_told_the_truth(backend: Backend) -> None:
+    async with opened(backend) as log, opened(backend) as other:
+        for change in (other.delete, lambda chat: other.redact(chat, 1)):
+            await log.append("chat", *(said(LONG_TEXTS[0]) for _ in range(200)), said(LARGE_TEXT))
+            events: list[Event] = []
+            try:
+                async for page in log.pages("chat"):
+                    events += [entry.event for entry in page if not entry.was]
+                    await change("chat")
+            except ChatDeleted:
+                assert change == other.delete
+            assert all(
+                event in (said(LONG_TEXTS[0]), said(LARGE_TEXT))
+                for event in events
+                if not isinstance(event, Redacted)
+            )
+            await log.delete("chat")
 
 
 @story
