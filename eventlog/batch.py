@@ -47,6 +47,9 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     id: str | None = None
     run: str | None = None
     expected_head: Head = Head()  # of the chat that is meant: another one of the same key has another there
+    lease: str = (
+        ""  # the epoch of the lease that this is done under; compared by the storage, if it gives epochs
+    )
 
     def __post_init__(self) -> None:
         if not self.events:

@@ -263,6 +263,11 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     start: int
     end: int
 
+    @classmethod
+    def of(cls, lines: list[bytes]) -> "Page":
+        data = b"\n".join([*lines, b""])
+        return cls(data, 0, len(data))
+
     def lines(self) -> list[bytes]:
         return self.data[self.start : self.end - 1].split(b"\n")
 

@@ -9,6 +9,7 @@
     ├── NoSuchPoint          there is no entry of this seq, or nothing of this name or time
     ├── ChatExists           a fork's target is taken                   nothing was written
     ├── ChatDeleted          the chat went away under a reader or writer
+    ├── LeaseLost            the lease of this append has passed         nothing was written
     ├── ReadOnly             a write was asked of a read-only storage   nothing was written
     ├── Closed               a write was asked of a storage that is closed      nothing was written
     ├── ForkedProcess        a storage opened before ``os.fork`` was used after it
@@ -100,6 +101,10 @@ class ChatExists(ChatfoldError):
 
 class ChatDeleted(ChatfoldError):
     next_step = "Appending again starts a new chat of the same key"
+
+
+class LeaseLost(ChatfoldError):
+    next_step = "Nothing was written. Take the lease again, and read what others did meanwhile"
 
 
 class ReadOnly(ChatfoldError):

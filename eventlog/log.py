@@ -1,12 +1,12 @@
 """Log: typed events on a storage. What was appended is what is read."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from typing import Self
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import EncodedEvent, decode, decode_lines, encode_event, encode_named
-from chatfold.eventlog.errors import ChatDeleted, CorruptLog, InvalidEvent
+from chatfold.eventlog.codec import EncodedEvent, encode_event, encode_named
+from chatfold.eventlog.errors import ChatDeleted, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
 from chatfold.eventlog.search import SearchHit
 from chatfold.eventlog.storage import Durability, Storage
@@ -35,6 +35,7 @@ class Log:
         known: Head | None = None,
         keys: Sequence[str | None] = (),
         said_at: Sequence[int | None] = (),
+        lease: str = "",
     ) -> list[Entry]:
         """Appends the events as one batch: all become visible at once, or none ever.
 
@@ -45,6 +46,8 @@ class Log:
         ``keys``: one for each event, or None. An event whose key was used before is not written again: its first
         entry is returned in its place; with other content it is ``IdConflict``. ``after`` is not compared if
         nothing is left to write. ``said_at``: one for each event, or None: when it was said, in epoch milliseconds.
+
+        ``lease``: what ``storage.lease`` gave; if another has it by now, it is ``LeaseLost``.
 
         A cancelled append may have happened: retry
         it with its id.
@@ -60,18 +63,13 @@ class Log:
                 raise
             drafts = tuple(_draft(event, at, chat) for at, event in enumerate(events, 1))  # says which
         return await self.storage.append(
-            AppendRequest(chat, drafts, after, id, run, known or Head()), durability
+            AppendRequest(chat, drafts, after, id, run, known or Head(), lease), durability
         )
 
     async def pages(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[Entry]]:
         """What ``read`` reads, many entries at a time."""
-        async for page in self.storage.read(chat, first, last):
-            try:
-                entries = decode_lines(page)
-            except CorruptLog as error:
-                error.chat = chat
-                raise
-            yield entries
+        async for page in self.storage.read_entries(chat, first, last):
+            yield page
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries ``first`` … ``last``, or to the end as it is when the reading starts."""
@@ -81,9 +79,9 @@ class Log:
 
     async def read_back(self, chat: str, last: int | None = None) -> AsyncIterator[Entry]:
         """Entries from ``last``, or the end, down to the first."""
-        async for page in self.storage.read_back(chat, last):
-            for line in reversed(page):
-                yield decode(line)
+        async for page in self.storage.read_entries_back(chat, last):
+            for entry in reversed(page):
+                yield entry
 
     async def spans(self, chat: str, spans: Iterable[tuple[int, int]]) -> AsyncIterator[Entry]:
         """The entries of each span (first, last), both included, one span after the other."""
@@ -99,7 +97,7 @@ class Log:
         """Where the log ends; ``Head()`` for a chat that is not there."""
         return await self.storage.head(chat)
 
-    async def follow(self, chat: str, after: int = 0) -> AsyncIterator[Entry]:
+    async def follow(self, chat: str, after: int = 0) -> AsyncGenerator[Entry]:
         """What was, then what comes, from any process. Ends only with an error or when it is closed."""
         link: str | None = None
         while True:
@@ -127,8 +125,11 @@ class Log:
         """
         return await self.storage.grep(chat, text)
 
-    def chats(self) -> AsyncIterator[str]:
-        return self.storage.chats()
+    async def chats(self, prefix: str = "") -> AsyncIterator[str]:
+        """The keys of all chats, or of those that start with ``prefix``."""
+        async for page in self.storage.chats(prefix):
+            for key in page.keys:
+                yield key
 
     async def fork(self, chat: str, new: str, at: int | None = None) -> Entry:
         """``new`` is ``chat`` up to seq ``at`` (default: its end), then goes its own way."""
@@ -145,6 +146,7 @@ class Log:
         return erased
 
     async def delete(self, chat: str) -> None:
+        """The whole chat, for good; its forks stay. Nothing happens if there is none: a delete can be tried again."""
         await self.storage.delete(chat)
 
     async def flush(self) -> None:

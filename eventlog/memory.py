@@ -3,59 +3,75 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain, count
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest, build_batch, fingerprints_of
-from chatfold.eventlog.codec import EncodedEvent, decode, decode_lines, parse_references, resolve_line
+from chatfold.eventlog.batch import AppendRequest, Batch, fingerprints_of, id_fingerprint, key_fingerprint
+from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
-from chatfold.eventlog.errors import ChatExists, Closed, NoSuchChat, NoSuchPoint
+from chatfold.eventlog.errors import (
+    ChatDeleted,
+    ChatExists,
+    Closed,
+    CorruptLog,
+    LeaseLost,
+    NoSuchChat,
+    NoSuchPoint,
+)
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
+from chatfold.eventlog.known import Known, Needs, fingerprints_of_events, needs, number
 from chatfold.eventlog.line import link_after
-from chatfold.eventlog.search import SearchHit, SearchIndex, search
-from chatfold.eventlog.search_text import holds, require_text
-from chatfold.eventlog.storage import Clock, Durability, now
-from chatfold.eventlog.transfer import Blob, ExportReader, ExportWriter
+from chatfold.eventlog.storage import ChatPage, Clock, Durability, Storage, now
+from chatfold.eventlog.transfer import Blob, ExportReader
 
 _PAGE = 64
 _BORDER = 4096
 _NEAR = 256
+_changes = count(1)  # of all chats of all storages: marks, for ``changed_since``
 
 
 class _Chat:
-    """A chat's lines, and what ``build_batch`` asks of them."""
+    """A chat's lines, and what goes with them."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
-        self.pending: dict[int, bytes] = {}  # numbered, not in ``lines`` yet
         self.blobs: dict[str, bytes] = {}
         self.seqs: dict[int, list[int]] = {}
         self.changed = asyncio.Event()
-        self.index = SearchIndex()
+        self.changed_at = next(_changes)
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
         self.erasures = 0
         self.alone = asyncio.Lock()
+        self.lease = ""  # the epoch of the one that is held
 
     @property
     def head(self) -> Head:
         return Head(len(self.lines), link_after(self.lines[-1]).decode()) if self.lines else Head()
 
-    def find(self, fingerprint: int) -> Sequence[int]:
-        return tuple(self.seqs.get(fingerprint, ()))
-
     def line(self, seq: int) -> bytes:
-        return self.lines[seq - 1] if seq <= len(self.lines) else self.pending[seq]
-
-    def link(self, seq: int) -> str:
-        return link_after(self.line(seq)).decode()
+        return self.lines[seq - 1]
 
     def blob(self, digest: str) -> bytes:
-        return self.blobs[digest]
+        try:
+            return self.blobs[digest]
+        except LookupError:
+            raise CorruptLog(f"the blob {digest} is not there") from None
 
-    def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
-        self.pending[seq] = line
-        for fingerprint in fingerprints:
-            self.seqs.setdefault(fingerprint, []).append(seq)
+    def tell(self, wanted: Needs, known: Known) -> None:
+        """One round trip: adds what is wanted to what is known."""
+        found = {one: tuple(self.seqs.get(one, ())) for one in wanted.fingerprints}
+        seqs = {*wanted.seqs, *chain.from_iterable(found.values())}
+        known.seqs |= found
+        known.lines |= {seq: self.line(seq) for seq in seqs if seq <= len(self.lines)}
+        known.blobs |= {digest: self.blob(digest) for digest in wanted.digests}
+
+    def add(self, lines: list[bytes], fingerprints: Iterable[list[int]]) -> None:
+        for seq, some in enumerate(fingerprints, len(self.lines) + 1):
+            for fingerprint in some:
+                self.seqs.setdefault(fingerprint, []).append(seq)
+        self.lines += lines
+        self.wake()
 
     def whole(self, line: bytes) -> bytes:
         return resolve_line(line, self.line, self.blob)
@@ -71,6 +87,7 @@ class _Chat:
 
     def erase(self, seqs: list[int]) -> None:
         self.erasures += 1
+        self.changed_at = next(_changes)
         gone = set(seqs)
         self.seqs = {
             key: kept for key, old in self.seqs.items() if (kept := [s for s in old if s not in gone])
@@ -80,23 +97,16 @@ class _Chat:
             for fingerprint in fingerprints_of(line):
                 self.seqs.setdefault(fingerprint, []).append(seq)
         self.kept = {}
-        self.index.clear()
         needed = set[str]().union(*(parse_references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
 
-    def take(self, lines: list[bytes]) -> None:
-        self.lines += lines
-        self.pending.clear()
-        self.wake()
-
     def wake(self) -> None:
+        self.changed_at = next(_changes)
         self.changed.set()
         self.changed = asyncio.Event()
 
 
-class MemoryStorage:
-    read_only = False
-
+class MemoryStorage(Storage):
     def __init__(self, *, clock: Clock = now) -> None:
         self._chats: dict[str, _Chat] = {}
         self._clock = clock
@@ -113,50 +123,74 @@ class MemoryStorage:
         folder_name(request.chat)  # the same keys are refused everywhere
         self._check_open(request.chat)
         chat = self._chats.get(request.chat) or _Chat()
-        numbered = build_batch(request, chat.head, len(chat.lines), self._clock(), chat)
-        for draft in numbered.events:
-            if draft.blobs:
-                chat.blobs.update(draft.blobs)
-        chat.take(numbered.lines)
-        self._chats[request.chat] = chat
-        return numbered.entries
+        if request.lease and request.lease != chat.lease:
+            raise LeaseLost("the lease has passed", chat=request.chat)
+        batch = self._number(request, chat)
+        self._write(request, batch, chat)
+        return batch.entries
 
-    async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
-        found = self._chats.get(chat) or _Chat()
-        lines = found.lines[max(0, first - 1) : last]
+    def _number(self, request: AppendRequest, chat: _Chat) -> Batch:
+        now, known = self._clock(), Known()
+        made: Batch | Needs = needs(request)
+        while isinstance(made, Needs):
+            chat.tell(made, known)
+            made = number(request, chat.head, len(chat.lines), now, known)
+        return made
+
+    def _write(self, request: AppendRequest, batch: Batch, chat: _Chat) -> None:
+        if batch.lines:
+            for event in batch.events:
+                chat.blobs.update(event.blobs)
+            chat.add(batch.lines, fingerprints_of_events(request.id, batch.events))
+            self._chats[request.chat] = chat
+
+    async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
+        lines = self._lines(chat)[max(0, first - 1) : last]
         for index in range(0, len(lines), _PAGE):
-            yield [found.whole(line) for line in lines[index : index + _PAGE]]
+            yield Page.of(lines[index : index + _PAGE])
 
-    async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
-        found = self._chats.get(chat) or _Chat()
-        lines = found.lines[:upto]
-        return decode_lines([found.whole(line) for line in lines[max(0, len(lines) - count) :]])
-
-    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
-        found = self._chats.get(chat) or _Chat()
-        lines = found.lines[:last]
+    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[Page]:
+        lines = self._lines(chat)[:last]
         for end in range(len(lines), 0, -_PAGE):
-            yield [found.whole(line) for line in lines[max(0, end - _PAGE) : end]]
+            yield Page.of(lines[max(0, end - _PAGE) : end])
+
+    def _lines(self, chat: str) -> list[bytes]:
+        return self._chats[chat].lines if chat in self._chats else []
 
     async def head(self, chat: str) -> Head:
         found = self._chats.get(chat)
         return found.head if found else Head()
 
+    async def find(self, chat: str, *, id: str | None = None, key: str | None = None) -> int | None:
+        found, proposed = self._chats.get(chat) or _Chat(), list[int]()
+        if id is not None:
+            proposed += found.seqs.get(id_fingerprint(id), ())
+        if key is not None:
+            proposed += found.seqs.get(key_fingerprint(key), ())
+        for seq in proposed:
+            entry = decode(found.whole(found.line(seq)))
+            if (id is not None and entry.id == id) or (key is not None and entry.key == key):
+                return seq
+        return None
+
+    async def blob(self, chat: str, digest: str) -> bytes:
+        return (self._chats.get(chat) or _Chat()).blob(digest)
+
     async def wait_for_news(self, chat: str, after: int) -> None:
         found = self._chats.get(chat)
+        if found is None and after > 0:
+            raise ChatDeleted("the chat was deleted", chat=chat)
         if found is None:
             await asyncio.sleep(0.01)
         elif len(found.lines) <= after:
             await found.changed.wait()
 
-    async def chats(self) -> AsyncIterator[str]:
-        for key in list(self._chats):
-            yield key
-
-    async def change_tokens(self) -> list[tuple[str, str]]:
-        return [
-            (key, f"{chat.head.seq}-{chat.head.link}-{chat.erasures}") for key, chat in self._chats.items()
-        ]
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        mark, since = str(next(_changes)), int(changed_since or 0)
+        chats = list(self._chats.items())
+        keys = [key for key, chat in chats if key.startswith(prefix) and chat.changed_at > since]
+        for index in range(0, len(keys) or 1, _PAGE):
+            yield ChatPage(keys[index : index + _PAGE], mark)
 
     async def keep_listing(self, data: bytes) -> None:
         self._listing = data
@@ -176,22 +210,11 @@ class MemoryStorage:
         child.blobs.update(parent.blobs)
         child.erasures = parent.erasures
         child.kept = {key: kept for key, kept in parent.kept.items() if kept[0].seq <= at}
-        child.lines = parent.lines[:at]
-        for seq, line in enumerate(child.lines, 1):
-            child.add(seq, line, fingerprints_of(parent.whole(line)))
-        numbered = build_batch(AppendRequest(new, (first,)), child.head, at, self._clock(), child)
-        child.take(numbered.lines)
-        self._chats[new] = child
-        return numbered.entries[0]
-
-    async def export(self, chat: str) -> AsyncIterator[bytes]:
-        found = self._known(chat)
-        lines, blobs = list(found.lines), dict(found.blobs)  # as they are now
-        packing = ExportWriter(blobs.__getitem__)
-        yield packing.begin()
-        for index in range(0, len(lines), _PAGE):
-            yield packing.page(lines[index : index + _PAGE])
-        yield packing.end()
+        child.add(parent.lines[:at], [fingerprints_of(parent.whole(line)) for line in parent.lines[:at]])
+        request = AppendRequest(new, (first,))
+        batch = self._number(request, child)
+        self._write(request, batch, child)
+        return batch.entries[0]
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         self._check_open(chat)
@@ -205,11 +228,11 @@ class MemoryStorage:
                 else:
                     arrived.lines.append(item)
         unpacking.end()
-        for seq, line in enumerate(arrived.lines, 1):
-            whole = arrived.whole(line)
+        wholes = [arrived.whole(line) for line in arrived.lines]
+        for whole in wholes:
             decode(whole)
-            arrived.add(seq, line, fingerprints_of(whole))
-        arrived.pending.clear()
+        lines, arrived.lines = arrived.lines, []
+        arrived.add(lines, map(fingerprints_of, wholes))
         if chat in self._chats:
             raise ChatExists("there is a chat of this key already", chat=chat)
         self._chats[chat] = arrived
@@ -233,29 +256,8 @@ class MemoryStorage:
 
     async def delete(self, chat: str) -> None:
         self._check_open(chat)
-        self._known(chat).wake()
-        del self._chats[chat]
-
-    async def search(
-        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[SearchHit]:
-        found = self._chats.get(chat) or _Chat()
-
-        def link(seq: int) -> str | None:
-            return link_after(found.lines[seq - 1]).decode() if seq <= len(found.lines) else None
-
-        def pages(first: int) -> Iterable[list[Entry]]:
-            return [[decode(found.whole(line)) for line in found.lines[first - 1 :]]]
-
-        def read(seq: int) -> Entry:
-            return decode(found.whole(found.line(seq)))
-
-        return search(found.index, link, pages, read, query, limit, without)
-
-    async def grep(self, chat: str, text: str) -> list[int]:
-        found, wanted = self._chats.get(chat) or _Chat(), require_text(text)
-        lines = enumerate(found.lines, 1)
-        return [seq for seq, line in lines if holds(decode(found.whole(line)).event, wanted)]
+        if chat in self._chats:
+            self._chats.pop(chat).wake()
 
     async def erasure_epoch(self, chat: str) -> str:
         found = self._chats.get(chat)
@@ -281,12 +283,14 @@ class MemoryStorage:
         return range(_BORDER, (await self.head(chat)).seq + 1, _BORDER)
 
     @asynccontextmanager
-    async def lease(self, chat: str) -> AsyncIterator[None]:
-        async with self._known(chat).alone:
-            yield
-
-    async def flush(self) -> None:
-        pass
+    async def lease(self, chat: str) -> AsyncIterator[str]:
+        found = self._known(chat)
+        async with found.alone:
+            found.lease = str(next(_changes))
+            try:
+                yield found.lease
+            finally:
+                found.lease = ""
 
     async def close(self) -> None:
         self._closed = True

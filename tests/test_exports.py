@@ -26,7 +26,7 @@ FRONT = """
 
 EVENTLOG = """
     ChatDeleted ChatExists ChatfoldError Closed Conflict CorruptLog DiskFull Durability DurabilityUnknown FileStorage
-    IdConflict InvalidEvent InvalidKey Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint ReadOnly SearchHit
+    IdConflict InvalidEvent InvalidKey LeaseLost Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint ReadOnly SearchHit
     Storage check repair salvage scan
 """
 
@@ -109,7 +109,7 @@ def test_every_error_is_a_chatfold_error() -> None:
         for name in EVENTLOG.split()
         if isinstance(value := getattr(eventlog, name), type) and issubclass(value, Exception)
     ]
-    assert len(errors) == 15
+    assert len(errors) == 16
     assert all(issubclass(error, eventlog.ChatfoldError) for error in errors)
 
 

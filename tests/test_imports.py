@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("eventlog", "projections", "agent", "replay")
-TOPS = {*LAYERS, "tests", "benchmarks"}
+TOPS = {*LAYERS, "chatfold.testing", "tests", "benchmarks"}
 SLOW = {"aiofiles", "click", "hypothesis", "pytest", "sqlite3", "watchfiles", "urllib.request"}
 
 

@@ -8,12 +8,12 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import EncodedEvent, decode, decode_all
+from chatfold.eventlog.codec import EncodedEvent, Page, decode, decode_all
 from chatfold.eventlog.errors import (
     ChatDeleted,
     ChatExists,
@@ -46,7 +46,7 @@ from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
 from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
 from chatfold.eventlog.files.redact import finish_redactions, redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
-from chatfold.eventlog.files.segment import SEGMENT_BYTES, Tail
+from chatfold.eventlog.files.segment import PAGE, SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.snapshots import (
     drop_snapshot,
     erasures,
@@ -58,19 +58,20 @@ from chatfold.eventlog.files.snapshots import (
 )
 from chatfold.eventlog.files.writer import LogWriter
 from chatfold.eventlog.search import SearchHit, search
-from chatfold.eventlog.storage import Clock, Durability, now
+from chatfold.eventlog.storage import ChatPage, Clock, Durability, Storage, now
 from chatfold.eventlog.transfer import ExportWriter
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
 _HERE = 2  # pages that are read without a thread
+_LISTED = 1000  # chats in a page
 _SHORT = 32  # a segment that is shorter than this part of a full one stays open when it is forked
 
 P = TypeVar("P")
 T = TypeVar("T")
 
 
-class FileStorage:
+class FileStorage(Storage):
     """``async with FileStorage(path) as storage``. Closing makes everything durable.
 
     ``read_only``: nothing on disk is changed, ever. ``segment_bytes``: when a segment is full.
@@ -151,14 +152,33 @@ class FileStorage:
         self._readers[chat] = folder
         return folder
 
-    async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
+    def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
-        async for page in self._pages(folder, folder.line_pages(max(1, first), last), folder.resolve_lines):
-            yield page
+        return self._pages(folder, folder.pages(max(1, first), last, PAGE), _page_of)
 
-    def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
+    def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
-        return self._pages(folder, folder.line_pages_back(last), folder.resolve_lines)
+        return self._pages(folder, folder.pages_back(last), _page_of)
+
+    def read_entries(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[list[Entry]]:
+        folder = self._reader(chat)
+        pages = map(_page_of, folder.pages(max(1, first), last, PAGE))
+        return self._pages(folder, pages, folder.entries)
+
+    def read_entries_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[Entry]]:
+        folder = self._reader(chat)
+        return self._pages(folder, folder.pages_back(last), folder.entries)
+
+    async def find(self, chat: str, *, id: str | None = None, key: str | None = None) -> int | None:
+        """Reads all of it, like an append with an id whose caches are gone."""
+        async for page in self.read_entries(chat):
+            for entry in page:
+                if (id is not None and entry.id == id) or (key is not None and entry.key == key):
+                    return entry.seq
+        return None
+
+    async def blob(self, chat: str, digest: str) -> bytes:
+        return await asyncio.to_thread(self._reader(chat).blob, digest)
 
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
         folder = self._reader(chat)
@@ -168,8 +188,8 @@ class FileStorage:
         return found
 
     async def _pages(
-        self, folder: LogReader, pages: Iterator[P], made: Callable[[P], list[T]]
-    ) -> AsyncGenerator[list[T]]:
+        self, folder: LogReader, pages: Iterator[P], made: Callable[[P], T]
+    ) -> AsyncGenerator[T]:
         """What is made of the pages. The first, small ones, are read right here: a thread would take longer than the disk."""
         with folder.translating_deletion():
             try:
@@ -229,13 +249,16 @@ class FileStorage:
         if watch is not None:
             watch.hint.set()
 
-    async def chats(self) -> AsyncIterator[str]:
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:  # noqa: ARG002
+        for start in range(0, len(keys := await self._keys()) or 1, _LISTED):
+            yield ChatPage([key for key in keys[start : start + _LISTED] if key.startswith(prefix)])
+
+    async def _keys(self) -> list[str]:
         self._check_process()
-        for key in await asyncio.to_thread(lambda: list(chat_keys(self._disk, self._root))):
-            yield key
+        return await asyncio.to_thread(lambda: list(chat_keys(self._disk, self._root)))
 
     async def change_tokens(self) -> list[tuple[str, str]]:
-        return await asyncio.to_thread(self._stamps, [key async for key in self.chats()])
+        return await asyncio.to_thread(self._stamps, await self._keys())
 
     def _stamps(self, keys: list[str]) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -353,7 +376,7 @@ class FileStorage:
         if tail.position.seq == at and not tail.sealed and tail.position.offset >= least:
             await self._lanes.end_segment(chat, at, least)
 
-    async def export(self, chat: str) -> AsyncIterator[bytes]:
+    async def export(self, chat: str) -> AsyncGenerator[bytes]:
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)
         self._check_process()
         packing = ExportWriter(folder.blob)
@@ -374,7 +397,7 @@ class FileStorage:
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         self._writable(chat)
-        keys = [key async for key in self.chats()]
+        keys = await self._keys()
         try:
             return await asyncio.to_thread(self._redact, chat, seqs, keys)
         except OSError:
@@ -397,7 +420,7 @@ class FileStorage:
         folder = self._writable(chat)
 
         def delete() -> None:
-            with holding_lock(folder):
+            with suppress(NoSuchChat), holding_lock(folder):
                 trash_chat(self._disk, self._root, folder.path)
 
         await asyncio.to_thread(delete)
@@ -411,8 +434,10 @@ class FileStorage:
         self._prepare()
         return folder
 
-    def lease(self, chat: str) -> AbstractAsyncContextManager[None]:
-        return alone(self._writable(chat))
+    @asynccontextmanager
+    async def lease(self, chat: str) -> AsyncGenerator[str]:
+        async with alone(self._writable(chat)):
+            yield ""  # the lock is the lease: it is lost by dying only
 
     # --- the storage itself ------------------------------------------------------------------------------
 
@@ -438,7 +463,7 @@ class FileStorage:
         self.close_files()
 
 
-def _next(folder: LogReader, pages: Iterator[P], made: Callable[[P], list[T]]) -> list[T] | None:
+def _next(folder: LogReader, pages: Iterator[P], made: Callable[[P], T]) -> T | None:
     """What is made of the next page. One thread at a time in a folder: it remembers where things are."""
     with folder.lock:
         try:
@@ -446,6 +471,10 @@ def _next(folder: LogReader, pages: Iterator[P], made: Callable[[P], list[T]]) -
             return None if page is None else made(page)
         except FileNotFoundError:
             raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
+
+
+def _page_of(lines: list[bytes] | Page) -> Page:
+    return lines if isinstance(lines, Page) else Page.of(lines)
 
 
 def _next_packed(folder: LogReader, packing: ExportWriter, pages: Iterator[list[bytes]]) -> bytes:

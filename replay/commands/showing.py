@@ -54,7 +54,7 @@ async def show(out: Out, store: str | None, *, address: str) -> None:
             raise NoSuchPoint("before the first entry there is nothing to show", chat=chat.key)
         if out.raw:
             async for page in chat.log.storage.read(chat.key, seq, seq):
-                for line in page:
+                for line in page.lines():
                     out.text(line.decode("utf-8", "surrogateescape"))
             return
         [entry] = await chat.log.last(chat.key, 1, seq)

@@ -37,11 +37,11 @@ from chatfold.eventlog.files.segment import segment_name
 from chatfold.eventlog.line import add_checksum
 from chatfold.projections import Outline, Projection, fold, lineage, outline, start, turn
 from chatfold.projections.snapshots import dump
+from chatfold.testing.strategies import batches
 from tests.support.clock import TickingClock
 from tests.support.histories import talks, user
 from tests.support.judges.talk import digest_of
 from tests.support.profile import searched
-from tests.support.strategies import batches
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 KEYS = ("a", "B/ü", "too long for a folder " * 10)

@@ -28,9 +28,9 @@ from chatfold.eventlog import (
 from chatfold.projections import STANDARD, Projection, View, contexts, fold, messages, projection, start
 from chatfold.projections.context import window
 from chatfold.projections.snapshots import dump
+from chatfold.testing.strategies import batches
 from tests.support.clock import TickingClock
 from tests.support.histories import assistant, talks, user
-from tests.support.strategies import batches
 
 
 class Tools(msgspec.Struct, frozen=True):
@@ -196,8 +196,8 @@ class Counting(FileStorage):
 
     read_lines = 0
 
-    async def read(self, chat: str, first: int = 1, last: int | None = None) -> Any:
-        async for page in super().read(chat, first, last):
+    async def read_entries(self, chat: str, first: int = 1, last: int | None = None) -> Any:
+        async for page in super().read_entries(chat, first, last):
             self.read_lines += len(page)
             yield page
 

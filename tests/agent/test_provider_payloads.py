@@ -17,7 +17,7 @@ from chatfold.eventlog import Text
 from chatfold.projections import Message
 from chatfold.projections.prompt import Call, Result
 from chatfold.projections.wire import tool_name
-from tests.support.strategies import mappings, short_texts
+from chatfold.testing.strategies import mappings, short_texts
 from tests.support.wire_server import (
     anthropic_types_accept,
     asking,

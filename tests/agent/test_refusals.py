@@ -72,7 +72,7 @@ async def trace(now: Scene) -> dict[str, object]:
     found["open"] = open_in(now.files)
     if isinstance(storage, FileStorage):
         return found | tree(storage._root)
-    async for key in storage.chats():
+    async for key in now.store.log.chats():
         found[key] = (await storage.head(key), [entry async for entry in now.store.log.read(key)])
     return found
 
@@ -211,12 +211,17 @@ async def test_a_store_that_is_closed_says_what_to_do_next(now: Scene) -> None:
     assert caught.value.next_step
 
 
-@pytest.mark.parametrize("name", ["delete", "redact", "fork", "record"])
+async def test_deleting_what_is_not_there_is_quiet_and_makes_no_folder(root: Path) -> None:
+    async with Store(root) as store:
+        await store.delete("nobody")
+    assert tree(root) == {}
+
+
+@pytest.mark.parametrize("name", ["redact", "fork", "record"])
 async def test_a_refusal_does_not_even_make_the_folder_of_the_store(root: Path, name: str) -> None:
     async with Store(root) as store:
         chat = await store.chat("nobody")
         verbs: dict[str, Callable[[], Awaitable[object]]] = {
-            "delete": lambda: store.delete("nobody"),
             "redact": lambda: chat.redact(1),
             "fork": lambda: chat.fork("branch"),
             "record": lambda: chat.record(user("late"), after=3),

@@ -81,7 +81,16 @@ def test_the_wheel_holds_one_package(shop: Workshop) -> None:
     tops = {name.partition("/")[0] for name in names}
     assert [top for top in tops if not top.endswith(".dist-info")] == ["chatfold"]
     assert len(tops) == 2
-    assert {f"chatfold/{room}/__init__.py" for room in ROOMS} | {"chatfold/py.typed"} <= set(names)
+    assert {f"chatfold/{room}/__init__.py" for room in (*ROOMS, "testing")} | {"chatfold/py.typed"} <= set(
+        names
+    )
+
+
+def test_the_installed_package_brings_the_suite_for_storages(bin: Path, tmp_path: Path) -> None:
+    """All but hypothesis, which the extra ``testing`` asks for."""
+    program = "import chatfold.testing.conformance"
+    done = ran(bin / "python", "-c", program, cwd=tmp_path)
+    assert done.returncode == 0 or "No module named 'hypothesis'" in done.stderr
 
 
 def test_the_sdist_builds_the_same_wheel(shop: Workshop, tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from chatfold.eventlog import (
     check,
 )
 from chatfold.eventlog.codec import parse_references
+from chatfold.testing.strategies import LONG_TEXTS, batches, names, same_entries
 from tests.support.exporting import LARGE, TINY, adopt, exported, opened, pieces, read, scratch, traces
 from tests.support.profile import searched
-from tests.support.strategies import LONG_TEXTS, batches, names, same_entries
 
 DIRECTIONS = [(source, target) for source in ("files", "memory") for target in ("files", "memory")]
 seqs = st.integers(0, 12)
@@ -147,7 +147,7 @@ async def test_an_export_may_be_cut_into_any_pieces(root: Path) -> None:
     async with opened("files", root) as log:
         await adopt(log.storage, "byte by byte", TINY, range(len(TINY)))
         assert await exported(log.storage, "byte by byte") == TINY
-    assert {await exported(storage, chat) async for chat in storage.chats()} == {TINY}
+    assert {await exported(storage, chat) async for chat in Log(storage).chats()} == {TINY}
 
 
 async def test_a_long_line_in_tiny_pieces_takes_no_longer_than_it_must(root: Path) -> None:

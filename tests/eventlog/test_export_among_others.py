@@ -25,6 +25,7 @@ from chatfold.eventlog import (
     scan,
 )
 from chatfold.eventlog.files.disk import Disk
+from chatfold.testing.strategies import same_entries
 from tests.support.disk.faulty_disk import CHANGING, FailingDisk, SmallDisk
 from tests.support.exporting import (
     LARGE,
@@ -42,7 +43,6 @@ from tests.support.exporting import (
 )
 from tests.support.judges.talk import digest_of, ids_in
 from tests.support.processes.children import go, started
-from tests.support.strategies import same_entries
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from chatfold.eventlog import (
 from chatfold.eventlog.line import MAX_LINE, add_checksum, header_line, link_after, seal_line
 from chatfold.eventlog.transfer import _MOST, ExportReader
 from chatfold.projections import STANDARD, fold, start
+from chatfold.testing.strategies import VOCABULARY
 from tests.support.exporting import (
     DIGEST,
     START,
@@ -45,7 +46,6 @@ from tests.support.exporting import (
     traces,
 )
 from tests.support.profile import searched
-from tests.support.strategies import VOCABULARY
 
 KINDS = ("files", "memory")
 N = Line()

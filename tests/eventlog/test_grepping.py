@@ -25,7 +25,7 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from tests.support.strategies import LARGE_TEXT, LONG_TEXTS, batches
+from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS, batches
 
 
 def say(text: str) -> MessageAdded:

@@ -24,8 +24,8 @@ from chatfold.eventlog import (
     check,
 )
 from chatfold.eventlog.codec import encode_event, extract_event
+from chatfold.testing.strategies import LARGE_TEXT
 from tests.support.clock import TickingClock
-from tests.support.strategies import LARGE_TEXT
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -208,7 +208,8 @@ async def test_when_it_was_said_is_kept_if_it_was_not_now(log: Log) -> None:
 async def test_said_at_stands_between_ts_and_run() -> None:
     log = Log(MemoryStorage(clock=lambda: 5))
     await log.append("chat", A, id="i", run="r", keys=("k",), said_at=(3,))
-    [[line]] = [page async for page in log.storage.read("chat")]
+    [page] = [page async for page in log.storage.read("chat")]
+    [line] = page.lines()
     assert line.startswith(b'{"seq":1,"ts":5,"said_at":3,"run":"r","id":"i","key":"k","event":{"type":')
     assert extract_event(line) == encode_event(A).raw
 

@@ -43,7 +43,7 @@ from chatfold.eventlog.line import (
     parse_prev,
     parse_seq,
 )
-from tests.support.strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same
+from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same
 
 SUM = "0123456789abcdef"
 sums = st.integers(0, 2**64 - 1).map("{:016x}".format)

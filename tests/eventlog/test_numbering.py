@@ -29,8 +29,8 @@ from chatfold.eventlog import (
 from chatfold.eventlog.codec import decode
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
+from chatfold.testing.strategies import LARGE_TEXT
 from tests.support.clock import TickingClock
-from tests.support.strategies import LARGE_TEXT
 
 Reopen: TypeAlias = Callable[..., Awaitable[Log]]
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from chatfold.eventlog import Entry, Event, Log, Lost, MemoryStorage, Noted, Unknown
 from chatfold.eventlog.transfer import RedactedExport
+from chatfold.testing.strategies import batches, names, same_entries
 from tests.support.exporting import LARGE, adopt, read
-from tests.support.strategies import batches, names, same_entries
 
 
 def rewritten(entries: Iterable[Entry], size: int = 3) -> bytes:

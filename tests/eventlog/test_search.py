@@ -41,7 +41,7 @@ from chatfold.eventlog.files import search_files
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.search_files import StoredSearchIndex, share_search
 from chatfold.eventlog.search import SearchHit, SearchIndex
-from tests.support.strategies import events
+from chatfold.testing.strategies import events
 
 ROOT = Path(__file__).parent.parent.parent
 ALL = 10_000

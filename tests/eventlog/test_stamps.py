@@ -20,9 +20,9 @@ from chatfold.eventlog import (
     repair,
 )
 from chatfold.eventlog.events import Head
+from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS
 from tests.support.clock import TickingClock
 from tests.support.exporting import TINY, adopt
-from tests.support.strategies import LARGE_TEXT, LONG_TEXTS
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 

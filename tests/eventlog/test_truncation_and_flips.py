@@ -32,8 +32,8 @@ from chatfold.eventlog.codec import decode, parse_references
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.line import decode_raw_fields, parse_seq
+from chatfold.testing.strategies import LARGE_TEXT, same
 from tests.support.clock import TickingClock
-from tests.support.strategies import LARGE_TEXT, same
 
 Files = dict[str, bytes]
 

@@ -35,7 +35,7 @@ from chatfold.eventlog import (
 from chatfold.eventlog.codec import decode, encode_event, resolve_line
 from chatfold.eventlog.line import build_entry_line
 from chatfold.eventlog.values import MAX_DEPTH, MAX_DIGITS, check_common, validate_event
-from tests.support.strategies import LARGE_TEXT, VOCABULARY, events_of, same, texts, unknown_events, values
+from chatfold.testing.strategies import LARGE_TEXT, VOCABULARY, events_of, same, texts, unknown_events, values
 
 
 def read_back(event: Event) -> Event:

@@ -31,10 +31,10 @@ from chatfold.eventlog.codec import parse_references
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.recovery import find_valid_lines
 from chatfold.eventlog.line import MAX_LINE
+from chatfold.testing.strategies import same
 from tests.support.damage.broken import ENTRIES, lines_of, make_healthy, segments
 from tests.support.disk.faulty_disk import WatchedDisk
 from tests.support.judges.talk import short
-from tests.support.strategies import same
 
 
 @pytest.fixture

@@ -30,9 +30,9 @@ from chatfold.projections import Contexts, contexts, fold, start
 from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.context import MAIN, Context, changes, window
 from chatfold.projections.spans import Spans, includes
+from chatfold.testing.strategies import same
 from tests.support.histories import NOON, assistant, compacted, entries, erased, talks, user
 from tests.support.oracles.naive_contexts import Model, Thought
-from tests.support.strategies import same
 
 # --- what is shown of a state, and of the model, in the same words -------------------------------------------
 

@@ -37,8 +37,8 @@ from chatfold.projections import (
     usage,
 )
 from chatfold.projections.text import text_of
+from chatfold.testing.strategies import VOCABULARY, events, events_of, same
 from tests.support.histories import entries, talks, user
-from tests.support.strategies import VOCABULARY, events, events_of, same
 
 # --- projections as an embedder writes them -----------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from chatfold.projections import Contexts, Lifetime, contexts, fold, lifetimes, 
 from chatfold.projections.context import window
 from chatfold.projections.lifetime import stays
 from chatfold.projections.tokens import of_event
+from chatfold.testing.strategies import events
 from tests.support.histories import assistant, compacted, entries, talks, user
-from tests.support.strategies import events
 
 KINDS = {
     "context_opened": "opened",

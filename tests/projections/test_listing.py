@@ -25,8 +25,8 @@ from chatfold.eventlog.events import PLACEHOLDER
 from chatfold.projections import Projection, fold, lineage, outline, start, usage
 from chatfold.projections.cost import EVERY, Spent
 from chatfold.projections.listing import Fork, Lineage, Outline
+from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, talks, user
-from tests.support.strategies import events
 
 S = TypeVar("S")
 ALL: tuple[Projection[Any], ...] = (outline, lineage, usage)

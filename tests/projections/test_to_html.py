@@ -36,8 +36,8 @@ from chatfold.eventlog import (
 from chatfold.projections.happening import REDACTED_EXPORT
 from chatfold.projections.markup import MOST, visible
 from chatfold.projections.to_html import POLICY, STYLE, html_page
+from chatfold.testing.strategies import VOCABULARY, events, events_of
 from tests.support.histories import NOON, assistant, compacted, entries, erased, user
-from tests.support.strategies import VOCABULARY, events, events_of
 
 TAGS = {
     "html": {"lang"},

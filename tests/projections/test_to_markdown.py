@@ -48,8 +48,8 @@ from chatfold.eventlog import (
 from chatfold.projections.happening import REDACTED_EXPORT
 from chatfold.projections.quoting import code, fence, quote
 from chatfold.projections.to_markdown import markdown
+from chatfold.testing.strategies import VOCABULARY, events, events_of
 from tests.support.histories import NOON, assistant, compacted, entries, erased, user
-from tests.support.strategies import VOCABULARY, events, events_of
 
 AT = " · 2025-02-05 00:00:00 UTC · #1"
 

@@ -43,9 +43,9 @@ from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.prompt import build
 from chatfold.projections.spans import includes
 from chatfold.projections.to_seeds import active_lines, archive_file, context_entries, index_file, transcript
+from chatfold.testing.strategies import events
 from tests.support.histories import assistant, compacted, entries, talks, user
 from tests.support.oracles.naive_contexts import Model
-from tests.support.strategies import events
 
 Object: TypeAlias = dict[str, Any]
 RUNS = (None, "r1", "r2")

@@ -26,7 +26,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.tokens import FRAMING, IMAGE, LABEL, PAGE, Tokens, estimate, of_event, of_part
-from tests.support.strategies import events, texts, values
+from chatfold.testing.strategies import events, texts, values
 
 
 class Figure(msgspec.Struct):

@@ -61,6 +61,7 @@ from chatfold.projections.context import window
 from chatfold.projections.cutting import cut
 from chatfold.projections.prompt import first_difference
 from chatfold.projections.spans import includes
+from chatfold.testing.strategies import events, values
 from tests.support.histories import entries
 from tests.support.oracles.rules import (
     anthropic_types_accept,
@@ -71,7 +72,6 @@ from tests.support.oracles.rules import (
     responses_types_accept,
 )
 from tests.support.profile import searched
-from tests.support.strategies import events, values
 
 SAID, AUDIT = "<said>", "<audit>"
 MODELS = (("openai", "gpt"), ("anthropic", "claude"), ("openai", "claude"), ("", ""))

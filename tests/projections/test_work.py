@@ -32,8 +32,8 @@ from chatfold.projections import Projection, Window, calls, executions, fold, sk
 from chatfold.projections.digest import Execution, ToolUse, digests
 from chatfold.projections.prompt import build
 from chatfold.projections.work import Executions, OpenCall, Skill
+from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, user
-from tests.support.strategies import events
 
 S = TypeVar("S")
 RUNS = (None, "r1", "r2")

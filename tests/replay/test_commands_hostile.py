@@ -35,6 +35,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.testing.strategies import events
 from tests.support.debugger.commanded import (
     SGR,
     command,
@@ -47,7 +48,6 @@ from tests.support.debugger.commanded import (
 )
 from tests.support.debugger.scripted import HOSTILE
 from tests.support.profile import searched
-from tests.support.strategies import events
 
 KEY = f"evil{HOSTILE}"
 OTHER = f"other{HOSTILE}"

@@ -35,7 +35,7 @@ from chatfold.eventlog import (
 from chatfold.projections.happening import REDACTED_EXPORT
 from chatfold.replay.redacting import Redaction, Report, export, redacted
 from chatfold.replay.rules import BadRule, Rules, may_hold_secrets
-from tests.support.strategies import events
+from chatfold.testing.strategies import events
 
 FORMS: tuple[Form, ...] = get_args(Form)
 

@@ -22,7 +22,7 @@ from chatfold.eventlog import (
 )
 from chatfold.replay.inspect.items import kind_name
 from chatfold.replay.inspect.rows import is_failure, row, told
-from tests.support.strategies import VOCABULARY, events, events_of
+from chatfold.testing.strategies import VOCABULARY, events, events_of
 
 
 @given(st.sampled_from((*VOCABULARY, Unknown)).flatmap(events_of), st.integers(1, 60))

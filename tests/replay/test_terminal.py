@@ -26,7 +26,7 @@ from chatfold.replay.terminal import (
     wants_colour,
     width,
 )
-from tests.support.strategies import values
+from chatfold.testing.strategies import values
 
 texts = st.text(st.characters(exclude_categories=()), max_size=30)
 BENIGN = "\u200c\u200d\xa0\u202f\u3000"

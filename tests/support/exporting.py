@@ -23,7 +23,7 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.eventlog.line import add_checksum, header_line, link_after, seal_line
-from tests.support.strategies import LARGE_TEXT
+from chatfold.testing.strategies import LARGE_TEXT
 
 START = b"0" * 16
 LARGE = MessageAdded("user", (Text(LARGE_TEXT), File("image/png", b"\0\xff" * 600_000)))

@@ -140,9 +140,6 @@ FORKS = {
     "redacting after the end": Refusal(lambda now: now.chat.redact(1, 20), NoSuchPoint, (CHAT, "20", "19")),
     "redacting before the start": Refusal(lambda now: now.chat.redact(0), NoSuchPoint, (CHAT, "19")),
     "redacting nobody": Refusal(nobody(lambda chat: chat.redact(1)), NoSuchChat, ("'nobody'", NOBODY)),
-    "deleting nobody": Refusal(
-        lambda now: now.store.delete("nobody"), NoSuchChat, ("no such chat", "'nobody'", NOBODY)
-    ),
 }
 
 RECORDS = {

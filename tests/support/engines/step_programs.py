@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from chatfold.eventlog import File, MessageAdded, Text
+from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS, events
 from tests.support.engines.breaking import DAMAGING, TEARING
 from tests.support.engines.old_engine import old_engine
 from tests.support.engines.one_engine import Step
 from tests.support.engines.plain_values import translate
 from tests.support.histories import assistant, talks, user
-from tests.support.strategies import LARGE_TEXT, LONG_TEXTS, events
 
 CHATS = ("a", "a", "a", "b", "C/ü \x7f", "long " * 60)
 _NEW = ("b", "C/ü \x7f", "d", "e", "f")  # where forks and copies go: mostly nobody is there yet

@@ -31,10 +31,10 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.events import scrub
 from chatfold.projections import calls, contexts, lineage, skills
+from chatfold.testing.strategies import same, same_entries
 from tests.support.machines.two_stores import Files, Memory, Side, Who
 from tests.support.oracles.naive_chat import NaiveChat, Refused, Said
 from tests.support.oracles.naive_prompt import render, rows
-from tests.support.strategies import same, same_entries
 
 NOON = 1_738_713_600_000
 KEYS = ("a", "b", "C/ü", "d")

@@ -23,7 +23,7 @@ LONG_TEXTS = (
 )
 LARGE_TEXT = "larger than a line may be. " * 50_000
 
-_HOSTILE_TEXTS = (
+HOSTILE_TEXTS = (
     "",
     "\0",
     "\x7f",
@@ -46,10 +46,10 @@ _HOSTILE_TEXTS = (
     "\\ud800 \\u007f \\",
 )
 
-short_texts = st.sampled_from(_HOSTILE_TEXTS) | st.text(st.characters(exclude_categories=()), max_size=20)
+short_texts = st.sampled_from(HOSTILE_TEXTS) | st.text(st.characters(exclude_categories=()), max_size=20)
 texts = st.one_of(short_texts, short_texts, short_texts, st.sampled_from(LONG_TEXTS))
 _names = st.text(st.characters(exclude_categories=()), min_size=1, max_size=12) | st.sampled_from(
-    tuple(text for text in _HOSTILE_TEXTS if text)
+    tuple(text for text in HOSTILE_TEXTS if text)
 )
 _huge = st.sampled_from((2**63, 2**64, -(2**63) - 1, 10**MAX_DIGITS - 1, 1 - 10**MAX_DIGITS))
 integers = st.one_of(st.integers(-9, 9), st.integers(), _huge)
