@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -26,25 +26,23 @@ from chatfold.eventlog.errors import (
 )
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.chat_dir import (
-    CHATS,
     LISTING,
     change_token,
     chat_keys,
     chat_path,
-    make_root,
-    sweep,
     trash_chat,
 )
-from chatfold.eventlog.files.disk import Disk, has_path, is_folder
+from chatfold.eventlog.files.disk import Disk, has_path
 from chatfold.eventlog.files.fork import fork_chat
 from chatfold.eventlog.files.grep import grep
 from chatfold.eventlog.files.importer import import_chat
 from chatfold.eventlog.files.lock import alone, holding_lock
 from chatfold.eventlog.files.notify import Watch
 from chatfold.eventlog.files.offsets import CACHE
+from chatfold.eventlog.files.preparation import Preparation
 from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
 from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
-from chatfold.eventlog.files.redact import finish_redactions, redact_chats
+from chatfold.eventlog.files.redact import redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
 from chatfold.eventlog.files.segment import SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.snapshots import (
@@ -98,8 +96,8 @@ class FileStorage:
         self._watches: dict[str, Watch] = {}
         self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
         self._searching = threading.Lock()
-        self._prepared = self._closed = False
-        self._unfinished = False  # did an erasure fail that is still to be finished?
+        self._preparation = Preparation(self._disk, self._root)
+        self._closed = False
         _storages.add(self)
 
     async def __aenter__(self) -> Self:
@@ -112,8 +110,8 @@ class FileStorage:
 
     async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:
         self._check_writable(request.chat)
-        if self._unfinished:
-            self._prepare()
+        if not self._preparation.is_done:
+            await self._preparation.finish()
         return await self._lanes.append(request, durability or self._durability)
 
     async def flush(self) -> None:
@@ -121,7 +119,6 @@ class FileStorage:
 
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
-        self._prepare()
         return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes)
 
     def _check_writable(self, chat: str) -> None:
@@ -130,14 +127,6 @@ class FileStorage:
             raise ReadOnly("the storage was opened read-only", chat=chat, path=self._root)
         if self._closed:
             raise Closed("the storage is closed", chat=chat, path=self._root)
-
-    def _prepare(self) -> None:
-        """Before the first change: what an earlier writer's death left to be done."""
-        if (self._unfinished or not self._prepared) and is_folder(self._disk, self._root / CHATS):
-            make_root(self._disk, self._root)  # whoever began it may have been killed
-            sweep(self._disk, self._root)
-            finish_redactions(self._disk, self._root)
-            self._prepared, self._unfinished = True, False
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -332,7 +321,7 @@ class FileStorage:
     # --- forking, erasing, deleting ----------------------------------------------------------------------
 
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
-        folder = self._writable(chat)
+        folder = await self._writable(chat)
         if not has_path(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
             await self._end_segment(chat, at)
 
@@ -366,35 +355,35 @@ class FileStorage:
             yield packing.end()
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
-        path = self._writable(chat).path
+        path = (await self._writable(chat)).path
         if await self.head(chat) != Head() or not await import_chat(
             self._disk, path, chat, chunks, self._segment_bytes
         ):
             raise ChatExists("there is a chat of this key already", chat=chat, path=path)
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
-        self._writable(chat)
+        mine = await self._writable(chat)
         keys = [key async for key in self.chats()]
         try:
-            return await asyncio.to_thread(self._redact, chat, seqs, keys)
+            return await asyncio.to_thread(self._redact, mine, seqs, keys)
         except OSError:
-            self._unfinished = True
+            self._preparation.require()
             raise
 
-    def _redact(self, chat: str, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
-        mine = self._writable(chat)
+    def _redact(self, mine: LogReader, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
+        chat = mine.chat
         with mine.translating_deletion():
             origin = mine.link(1)
             family = {chat: mine}
             for key in keys:
-                folder = self._writable(key)
+                folder = LogReader(chat_path(self._root, key), key, self._disk)
                 with folder.ignoring_deletion():
                     if key != chat and origin and folder.link(1) == origin:
                         family[key] = folder
             return redact_chats(self._root, chat, seqs, family, looked_at=keys)
 
     async def delete(self, chat: str) -> None:
-        folder = self._writable(chat)
+        folder = await self._writable(chat)
 
         def delete() -> None:
             with holding_lock(folder):
@@ -405,14 +394,16 @@ class FileStorage:
         self._indexes.pop(chat, None)
         self._lanes.forget(chat)
 
-    def _writable(self, chat: str) -> LogReader:
+    async def _writable(self, chat: str) -> LogReader:
         self._check_writable(chat)
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)
-        self._prepare()
+        await self._preparation.finish()
         return folder
 
-    def lease(self, chat: str) -> AbstractAsyncContextManager[None]:
-        return alone(self._writable(chat))
+    @asynccontextmanager
+    async def lease(self, chat: str) -> AsyncIterator[None]:
+        async with alone(await self._writable(chat)):
+            yield
 
     # --- the storage itself ------------------------------------------------------------------------------
 
