@@ -37,7 +37,7 @@ from chatfold.eventlog.files.fork import fork_chat
 from chatfold.eventlog.files.grep import grep
 from chatfold.eventlog.files.importer import import_chat
 from chatfold.eventlog.files.lock import alone, holding_lock
-from chatfold.eventlog.files.notify import Watch
+from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.preparation import Preparation
 from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
@@ -93,7 +93,7 @@ class FileStorage:
         self._forked = False  # by os.fork, in the child
         self._lanes = CommitQueue(self._open_writer, self._wake)
         self._readers: dict[str, LogReader] = {}
-        self._watches: dict[str, Watch] = {}
+        self._notifier = Notifier()
         self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
         self._searching = threading.Lock()
         self._preparation = Preparation(self._disk, self._root)
@@ -188,35 +188,20 @@ class FileStorage:
             return Head()
 
     async def wait_for_news(self, chat: str, after: int) -> None:
-        folder = self._reader(chat)
+        path = self._reader(chat).path
         pause = _POLL_S
-        while True:
-            head = await self.head(chat)
-            if head.seq > after:
-                return
-            if head.seq == 0 and after > 0:
-                raise ChatDeleted("the chat was deleted", chat=chat, path=folder.path)
-            if chat not in self._watches and head.seq:
-                await self._close_watches(idle=True)
-                if chat not in self._watches:  # another follower may have been here meanwhile
-                    self._watches[chat] = Watch(folder.path)
-            watch = self._watches.get(chat)
-            await (watch.wait(pause) if watch else asyncio.sleep(pause))
-            pause = min(pause * 1.5, _POLL_MAX_S)
-
-    async def _close_watches(self, *, idle: bool) -> None:
-        for chat, watch in list(self._watches.items()):
-            if watch.is_idle or not idle:
-                del self._watches[chat]
-                await watch.close()
+        with self._notifier.following(chat, path) as news:  # before we look: no hint is missed
+            while (head := await self.head(chat)).seq <= after:
+                if head.seq == 0 and after > 0:
+                    raise ChatDeleted("the chat was deleted", chat=chat, path=path)
+                await news.wait(pause)
+                pause = min(pause * 1.5, _POLL_MAX_S)
 
     def _wake(self, chat: str, tail: Tail) -> None:
         """What this process wrote need not be read to be believed."""
         if chat in self._readers:
             self._readers[chat].remember(tail)
-        watch = self._watches.get(chat)
-        if watch is not None:
-            watch.hint.set()
+        self._notifier.wake(chat)
 
     async def chats(self) -> AsyncIterator[str]:
         self._check_process()
@@ -297,12 +282,15 @@ class FileStorage:
     def _keep(self, folder: LogReader, head: Head, data: bytes, known: str) -> None:
         if erasures(self._disk, folder.path) != known:
             return
-        with folder.lock, suppress(NoSuchChat):
-            end = folder.tail().position.seq
-            if folder.snapshots is None:
-                folder.snapshots = snapshot_seqs(self._disk, folder.path)
-            border = folder.is_segment_end(head.seq)
-            keep_snapshot(self._disk, folder.path, head, data, end, folder.snapshots, border=border)
+        stored = folder.snapshots
+        if stored is None:
+            stored = folder.snapshots = snapshot_seqs(self._disk, folder.path)
+        try:
+            with folder.lock:  # not while it is written: the loop takes this lock, too
+                end, border = folder.tail().position.seq, folder.is_segment_end(head.seq)
+        except NoSuchChat:
+            return
+        keep_snapshot(self._disk, folder.path, head, data, end, stored, border=border)
         # An erasure says so before it drops all snapshots: either it has dropped this one, or it is told here.
         if erasures(self._disk, folder.path) != known:
             drop_snapshot(self._disk, folder.path, head)
@@ -415,11 +403,17 @@ class FileStorage:
         """Everything durable, all files closed. Closing twice is closing once."""
         if self._closed or self._forked:
             return
-        await self._close_watches(idle=False)
         self._closed = True
+        try:
+            await asyncio.to_thread(self._let_go)
+        except RuntimeError:  # no more threads are to be had: we wait here
+            self._let_go()
+        await self._lanes.close()
+
+    def _let_go(self) -> None:
+        self._notifier.close()
         for _, index in self._indexes.values():
             index.close()
-        await self._lanes.close()
 
     def close_files(self) -> None:
         self._lanes.close_files()

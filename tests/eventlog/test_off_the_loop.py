@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import FileStorage, Log, Noted
+from chatfold.eventlog import FileStorage, Head, Log, Noted
 from chatfold.eventlog.files.disk import Disk
 
 Verb = Callable[[Log], Awaitable[object]]
@@ -28,6 +28,10 @@ class Waiting(Disk):
         self.begun.set()
         self.stopped_the_loop |= not self.ticked.wait(3)
 
+    async def has_begun(self) -> None:
+        while not self.begun.is_set():  # noqa: ASYNC110 (a thread sets no event of a loop)
+            await asyncio.sleep(0.001)
+
 
 class SlowRemoval(Waiting):
     def remove_folder(self, path: Path) -> None:
@@ -35,12 +39,15 @@ class SlowRemoval(Waiting):
         super().remove_folder(path)
 
 
-async def _going_on(disk: Waiting, work: Awaitable[object]) -> object:
-    """What comes of the work. The loop ticks when the disk has begun."""
+async def _going_on(
+    disk: Waiting, work: Awaitable[object], meanwhile: Callable[[], Awaitable[object]] | None = None
+) -> object:
+    """What comes of the work. The loop ticks, and does something else, when the disk has begun."""
 
     async def tick() -> None:
-        while not disk.begun.is_set():
-            await asyncio.sleep(0.001)
+        await disk.has_begun()
+        if meanwhile is not None:
+            await meanwhile()
         disk.ticked.set()
 
     ticking = asyncio.ensure_future(tick())
@@ -107,8 +114,7 @@ async def test_one_who_is_cancelled_does_not_cancel_it_for_the_others(filled: Pa
     disk = SlowRemoval()
     async with Log(FileStorage(filled, disk=disk)) as log:
         first, second = (asyncio.create_task(log.append("chat", Noted("x"))) for _ in range(2))
-        while not disk.begun.is_set():
-            await asyncio.sleep(0.001)
+        await disk.has_begun()
         first.cancel()
         disk.ticked.set()
         [entry] = await second
@@ -131,3 +137,18 @@ async def test_each_who_waits_is_told_what_went_wrong_and_the_next_tries_again(f
         assert [str(error) for error in found] == ["[Errno 5] no medium"] * 3
         disk.__class__ = Disk  # type: ignore[assignment]
         assert [entry.seq for entry in await log.append("chat", Noted("x"))] == [2]
+
+
+class SlowSnapshot(Waiting):
+    def create(self, path: Path) -> int:
+        if ".snapshot" in path.name:
+            self.wait()
+        return super().create(path)
+
+
+async def test_the_head_is_told_while_a_snapshot_is_written(filled: Path) -> None:
+    disk = SlowSnapshot()
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        storing = log.storage.store_snapshot("chat", Head(1, "a" * 16), b"made of one entry")
+        await _going_on(disk, storing, lambda: log.head("chat"))
+        assert [data async for _, data in log.storage.load_snapshots("chat")] == [b"made of one entry"]
