@@ -5,6 +5,7 @@ never followed, descriptors are not inherited by programs that are started. Writ
 buffered file reports an error too late and writes the same bytes again when it is closed.
 """
 
+import errno
 import fcntl
 import os
 import stat
@@ -134,6 +135,19 @@ def is_folder(disk: Disk, path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
+
+
+def check_folder(disk: Disk, path: Path) -> None:
+    """Raises unless it is a folder: what is put in its place is not followed. FileNotFoundError if nothing is there."""
+    if not stat.S_ISDIR(disk.stat(path).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "a link or a file in the place of a folder", str(path))
+
+
+def ensure_folder(disk: Disk, path: Path) -> None:
+    try:
+        disk.make_folder(path)
+    except FileExistsError:
+        check_folder(disk, path)
 
 
 @contextmanager

@@ -30,14 +30,14 @@ from chatfold.eventlog.files.chat_dir import (
     remove_leftovers,
     remove_temp_files,
 )
-from chatfold.eventlog.files.disk import Disk, read_file, replace_file
+from chatfold.eventlog.files.disk import Disk, check_folder, read_file, replace_file
 from chatfold.eventlog.files.lock import holding_lock
 from chatfold.eventlog.files.lookups import Lookups
 from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.segment import Tail
-from chatfold.eventlog.files.snapshots import ERASED, tell_of_erasure
+from chatfold.eventlog.files.snapshots import begin_erasure_epoch
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count
 from chatfold.eventlog.values import escape_text, unescape
@@ -69,6 +69,7 @@ def redact_chats(
     for key, folder in family.items():
         with folder.ignoring_deletion():
             if key in erased:
+                _refuse_links(folder)
                 folder.sync()  # after a power cut, what the note says must still be there
             wanted[escape_text(key)] = ErasureIntent(origin, _links(folder, erased.get(key, ())))
     note = root / f"{NOTE}{os.urandom(8).hex()}"
@@ -81,6 +82,13 @@ def redact_chats(
         disk.rename(draft, note)
         disk.sync_folder(root)
     return erased | _apply_intent(disk, root, note, looked_at, ends)
+
+
+def _refuse_links(folder: LogReader) -> None:
+    """What is erased may be in these: nothing is begun that could not be finished."""
+    for name in (BLOBS, ASIDE, CACHE):
+        with suppress(FileNotFoundError):
+            check_folder(folder.disk, folder.path / name)
 
 
 def finish_redactions(disk: Disk, root: Path) -> None:
@@ -194,7 +202,7 @@ def _erase(folder: LogReader, entries: dict[int, str], seen: int) -> set[int]:
     wanted = {seq for seq, link in entries.items() if folder.link(seq) == link}
     wanted = close_over_references(wanted, _view(folder, seen + 1).references)
     firsts = folder.segments()
-    tell_of_erasure(folder.disk, folder.path)
+    begin_erasure_epoch(folder.disk, folder.path)
     # Now as well: cut short after this, no snapshot says what the log does not say any more.
     _drop_caches(folder)
     # The last segment first: what refers to a text is erased before the text it refers to.
@@ -265,8 +273,9 @@ def _purge_caches(folder: LogReader, wanted: set[int]) -> None:
 def _drop_caches(folder: LogReader) -> None:
     for name in (ASIDE, CACHE):
         with suppress(FileNotFoundError):
+            check_folder(folder.disk, folder.path / name)
             for inner in folder.disk.names(folder.path / name):
-                if inner not in ("lookups", ERASED):
+                if inner != "lookups":
                     with suppress(IsADirectoryError):
                         folder.disk.unlink(folder.path / name / inner)
             folder.disk.sync_folder(folder.path / name)

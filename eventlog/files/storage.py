@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -23,6 +23,7 @@ from chatfold.eventlog.errors import (
     ForkedProcess,
     NoSuchChat,
     ReadOnly,
+    to_chatfold_error,
 )
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.chat_dir import (
@@ -47,10 +48,10 @@ from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
 from chatfold.eventlog.files.segment import SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.snapshots import (
     drop_snapshot,
-    erasures,
     keep_file,
     keep_snapshot,
     kept_file,
+    read_erasure_epoch,
     snapshot_seqs,
     snapshots,
 )
@@ -95,7 +96,7 @@ class FileStorage:
         self._readers: dict[str, LogReader] = {}
         self._notifier = Notifier()
         self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
-        self._searching = threading.Lock()
+        self._opening = threading.Lock()  # for what is opened, by several loops and threads
         self._preparation = Preparation(self._disk, self._root)
         self._closed = False
         _storages.add(self)
@@ -132,13 +133,17 @@ class FileStorage:
 
     def _reader(self, chat: str) -> LogReader:
         self._check_process()
-        folder = self._readers.pop(chat, None)
-        if folder is None:
-            folder = LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
-            while len(self._readers) >= OPEN_CHATS:
-                del self._readers[next(iter(self._readers))]
-        self._readers[chat] = folder
-        return folder
+        with self._opening:
+            folder = self._readers.pop(chat, None)
+            if folder is None:
+                folder = self._open_reader(chat)
+                while len(self._readers) >= OPEN_CHATS:
+                    del self._readers[next(iter(self._readers))]
+            self._readers[chat] = folder
+            return folder
+
+    def _open_reader(self, chat: str) -> LogReader:
+        return LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
         folder = self._reader(chat)
@@ -199,8 +204,9 @@ class FileStorage:
 
     def _wake(self, chat: str, tail: Tail) -> None:
         """What this process wrote need not be read to be believed."""
-        if chat in self._readers:
-            self._readers[chat].remember(tail)
+        reader = self._readers.get(chat)
+        if reader is not None:
+            reader.remember(tail)
         self._notifier.wake(chat)
 
     async def chats(self) -> AsyncIterator[str]:
@@ -238,8 +244,8 @@ class FileStorage:
     def _search(
         self, chat: str, query: str, limit: int, without: Sequence[tuple[int, int]]
     ) -> list[SearchHit]:
-        with self._searching:  # an index serves one thread at a time
-            folder, index = self._index(chat)
+        folder, index = self._index(chat)
+        with folder.lock:  # an index serves one thread at a time
 
             def pages(first: int) -> Iterator[list[Entry]]:
                 for page in folder.line_pages(first, size=BIG_PAGE):
@@ -258,21 +264,25 @@ class FileStorage:
 
     def _index(self, chat: str) -> tuple[LogReader, StoredSearchIndex]:
         """A folder of its own: catching up with a long chat must not hold up those who read it."""
-        if chat not in self._indexes:
-            while len(self._indexes) >= OPEN_CHATS:
-                self._indexes.pop(next(iter(self._indexes)))[1].close()
-            folder = LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
-            path = folder.path / CACHE / SEARCH
-            self._indexes[chat] = (
-                folder,
-                StoredSearchIndex(path, disk=self._disk, may_write=not self.read_only),
-            )
-        return self._indexes[chat]
+        found = self._indexes.get(chat)
+        if found is not None:
+            return found
+        folder = self._open_reader(chat)
+        path = folder.path / CACHE / SEARCH
+        found = folder, StoredSearchIndex(path, disk=self._disk, may_write=not self.read_only)
+        with self._opening:
+            found = self._indexes.setdefault(chat, found)
+            excess = [*self._indexes][: max(0, len(self._indexes) - OPEN_CHATS)]
+            closing = [self._indexes.pop(key) for key in excess]
+        for old, index in closing:
+            with old.lock:
+                index.close()
+        return found
 
     # --- snapshots ---------------------------------------------------------------------------------------
 
     async def erasure_epoch(self, chat: str) -> str:
-        return erasures(self._disk, self._reader(chat).path)
+        return read_erasure_epoch(self._disk, self._reader(chat).path)
 
     async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         if not self.read_only:
@@ -280,7 +290,7 @@ class FileStorage:
             await asyncio.to_thread(self._keep, folder, head, data, erasures)
 
     def _keep(self, folder: LogReader, head: Head, data: bytes, known: str) -> None:
-        if erasures(self._disk, folder.path) != known:
+        if read_erasure_epoch(self._disk, folder.path) != known:
             return
         stored = folder.snapshots
         if stored is None:
@@ -290,9 +300,9 @@ class FileStorage:
                 end, border = folder.tail().position.seq, folder.is_segment_end(head.seq)
         except NoSuchChat:
             return
-        keep_snapshot(self._disk, folder.path, head, data, end, stored, border=border)
+        keep_snapshot(self._disk, folder.path, head, data, end, stored, known, border=border)
         # An erasure says so before it drops all snapshots: either it has dropped this one, or it is told here.
-        if erasures(self._disk, folder.path) != known:
+        if read_erasure_epoch(self._disk, folder.path) != known:
             drop_snapshot(self._disk, folder.path, head)
             folder.snapshots = None
 
@@ -314,7 +324,7 @@ class FileStorage:
             await self._end_segment(chat, at)
 
         def fork() -> Entry:
-            with holding_lock(folder):
+            with _in_our_words(folder), holding_lock(folder):
                 return fork_chat(folder, self._root, new, at, first, self._clock)
 
         return await asyncio.to_thread(fork)
@@ -352,11 +362,12 @@ class FileStorage:
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         mine = await self._writable(chat)
         keys = [key async for key in self.chats()]
-        try:
-            return await asyncio.to_thread(self._redact, mine, seqs, keys)
-        except OSError:
-            self._preparation.require()
-            raise
+        with _in_our_words(mine):
+            try:
+                return await asyncio.to_thread(self._redact, mine, seqs, keys)
+            except OSError:
+                self._preparation.require()
+                raise
 
     def _redact(self, mine: LogReader, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         chat = mine.chat
@@ -431,6 +442,18 @@ def _next(folder: LogReader, pages: Iterator[P], made: Callable[[P], list[T]]) -
             return None if page is None else made(page)
         except FileNotFoundError:
             raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
+
+
+@contextmanager
+def _in_our_words(folder: LogReader) -> Iterator[None]:
+    """``DiskFull`` and ``ReadOnly`` for what the system says."""
+    try:
+        yield
+    except OSError as error:
+        known = to_chatfold_error(error, folder.chat, folder.path)
+        if known is error:
+            raise
+        raise known from error
 
 
 def _next_packed(folder: LogReader, packing: ExportWriter, pages: Iterator[list[bytes]]) -> bytes:

@@ -69,8 +69,9 @@ def _descriptors() -> int:
 
 
 def _threads() -> int:
-    """Also those that Python does not know of."""
-    return sum(1 for _ in Path("/proc/self/task").iterdir())
+    """Also those that Python does not know of; not those of the loop, which it starts when it likes."""
+    of_the_loop = sum(thread.name.startswith("asyncio") for thread in threading.enumerate())
+    return sum(1 for _ in Path("/proc/self/task").iterdir()) - of_the_loop
 
 
 def _notifiers() -> list[str]:
