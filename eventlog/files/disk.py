@@ -6,12 +6,17 @@ buffered file reports an error too late and writes the same bytes again when it 
 """
 
 import errno
-import fcntl
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+if sys.platform == "win32":
+    raise ImportError("chatfold keeps chats in files on Linux and macOS; on Windows, run it in WSL")
+
+import fcntl
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a FIFO planted here must not hang us
 
@@ -57,19 +62,20 @@ class Disk:
         os.ftruncate(fd, size)
 
     def sync(self, fd: int) -> None:
-        os.fdatasync(fd)
+        _sync(fd)
 
     def sync_folder(self, path: Path) -> None:
         """Makes creations, renames and removals inside ``path`` durable."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _sync_names(fd)
         finally:
             os.close(fd)
 
     def forget_cache(self, fd: int) -> None:
         """Drops clean pages, so that the next read shows what the medium has."""
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def lock(self, fd: int) -> None:
         # flock, not lockf: POSIX locks are dropped by any close() of the file anywhere in the process.
@@ -108,6 +114,26 @@ class Disk:
 
     def remove_folder(self, path: Path) -> None:
         os.rmdir(path)
+
+
+# What a system lacks. macOS: fsync leaves the bytes in the drive's cache, there is no fdatasync and no posix_fadvise.
+
+
+def _sync(fd: int) -> None:
+    if hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
+def _sync_names(fd: int) -> None:
+    """Of a folder: ``fdatasync`` may leave its entries out."""
+    if hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)
 
 
 def _above_stdio(fd: int) -> int:

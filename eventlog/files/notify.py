@@ -34,7 +34,8 @@ class News:
     async def wait(self, seconds: float) -> None:
         """Until the next hint, at most this long."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._hint.wait(), seconds)
+            async with asyncio.timeout(seconds):  # ``wait_for`` loses a cancellation that comes with a hint
+                await self._hint.wait()
         self._hint.clear()
 
     def wake(self) -> None:

@@ -30,7 +30,7 @@ from chatfold.eventlog.files.chat_dir import (
     remove_leftovers,
     remove_temp_files,
 )
-from chatfold.eventlog.files.disk import Disk, check_folder, read_file, replace_file
+from chatfold.eventlog.files.disk import Disk, check_folder, opened, read_file, replace_file
 from chatfold.eventlog.files.lock import holding_lock
 from chatfold.eventlog.files.lookups import Lookups
 from chatfold.eventlog.files.offsets import CACHE
@@ -39,8 +39,10 @@ from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.segment import Tail
 from chatfold.eventlog.files.snapshots import begin_erasure_epoch
 from chatfold.eventlog.keys import folder_name
-from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count
+from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count, has_valid_sum, link_after
 from chatfold.eventlog.values import escape_text, unescape
+
+_FIRST_BYTES = 8192  # in which the first entry of most chats ends
 
 
 class ErasureIntent(msgspec.Struct):
@@ -48,6 +50,31 @@ class ErasureIntent(msgspec.Struct):
 
     origin: str | None  # the link of its first entry, which a chat that took its place does not have
     entries: dict[Count, str]  # the link, by seq
+
+
+def find_family(mine: LogReader, root: Path, keys: Collection[str]) -> dict[str, LogReader]:
+    """The chat and those of ``keys`` that have its first entry: its forks, its parent, their forks.
+
+    A fork leaves no trace in its parent, so each chat is asked; but no more than its first entry.
+    """
+    family = {mine.chat: mine}
+    origin = mine.link(1)
+    for key in keys:
+        folder = LogReader(chat_path(root, key), key, mine.disk)
+        with folder.ignoring_deletion():
+            if key != mine.chat and origin and _origin_of(folder) == origin:
+                family[key] = folder
+    return family
+
+
+def _origin_of(folder: LogReader) -> str | None:
+    """The link of the first entry, with one open and one read, where the head of the first segment verifies."""
+    with suppress(OSError):
+        with opened(folder.disk, folder.segment_path(1)) as fd:
+            lines = folder.disk.pread(fd, _FIRST_BYTES, 0).split(b"\n", 2)
+        if len(lines) == 3 and lines[1].startswith(b'{"seq":1,') and has_valid_sum(lines[1]):
+            return link_after(lines[1]).decode()
+    return folder.link(1)
 
 
 def redact_chats(
@@ -166,7 +193,7 @@ def _in_new_forks(
 def _origin(disk: Disk, root: Path, key: str) -> str | None:
     """What all forks of one chat have in common. A chat that cannot be read must not keep others from being erased."""
     with suppress(ChatfoldError, OSError):
-        return LogReader(chat_path(root, key), key, disk).link(1)
+        return _origin_of(LogReader(chat_path(root, key), key, disk))
     return None
 
 

@@ -43,7 +43,7 @@ from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.preparation import Preparation
 from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
 from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
-from chatfold.eventlog.files.redact import redact_chats
+from chatfold.eventlog.files.redact import find_family, redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
 from chatfold.eventlog.files.segment import SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.snapshots import (
@@ -372,13 +372,7 @@ class FileStorage:
     def _redact(self, mine: LogReader, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         chat = mine.chat
         with mine.translating_deletion():
-            origin = mine.link(1)
-            family = {chat: mine}
-            for key in keys:
-                folder = LogReader(chat_path(self._root, key), key, self._disk)
-                with folder.ignoring_deletion():
-                    if key != chat and origin and folder.link(1) == origin:
-                        family[key] = folder
+            family = find_family(mine, self._root, keys)
             return redact_chats(self._root, chat, seqs, family, looked_at=keys)
 
     async def delete(self, chat: str) -> None:

@@ -109,6 +109,20 @@ async def test_all_followers_of_a_storage_have_one_watch_and_it_ends_with_them(r
         await _until(lambda: _threads() <= threads and _descriptors() <= descriptors)
 
 
+async def test_a_follower_that_is_cancelled_and_woken_at_once_ends() -> None:
+    notifier = notify.Notifier()
+    with notifier.following("chat", Path("nowhere")) as news:
+        waiting = asyncio.create_task(news.wait(3600))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        news.wake()
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        assert waiting.cancelled()
+    notifier.close()
+
+
 async def test_followers_leave_the_threads_of_anyio_to_others(root: Path) -> None:
     async with Log(FileStorage(root)) as log:
         followers = await _followed(log, 45)
