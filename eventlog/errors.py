@@ -120,7 +120,7 @@ class ForkedProcess(ChatfoldError):
 
 
 class DiskFull(ChatfoldError):
-    next_step = "Nothing of this append was kept; free some space and append again"
+    next_step = "Nothing was added; free some space and try again"
 
 
 class DurabilityUnknown(ChatfoldError):

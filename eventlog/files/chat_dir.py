@@ -10,6 +10,8 @@ A folder appears and disappears by one rename, made durable by a sync of its par
 
 import errno
 import os
+import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -23,6 +25,8 @@ from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.blobs import BLOBS
 from chatfold.eventlog.files.disk import (
     Disk,
+    check_folder,
+    ensure_folder,
     has_path,
     is_temp_name,
     read_file,
@@ -42,10 +46,12 @@ CHATS = "chats"
 TRASH = "trash"
 LOCK_FILE = "lock"
 ALONE_FILE = "alone"  # locked by whoever is the one to do something about the chat
+ERASED_FILE = "erased"  # another text after every erasure: what was made from the log before does not count
 ASIDE = "aside"
 NOTE = "redacting-"  # what is to be erased, in the root; see ``redaction``
 LISTING = "listing"  # in the root's cache
 _NEW = ".new-"
+_CACHED = re.compile(r"(newest|\d{16})\.snapshot|\d{16}\.offsets|search(\.\d{16}-\d{16})?|lookups")
 
 
 def make_root(disk: Disk, root: Path) -> None:
@@ -234,6 +240,20 @@ def try_remove_temp_files(disk: Disk, folder: Path) -> None:
     for path in _published_in(folder):
         with suppress(OSError):
             _remove_unpublished(disk, path)
+    with suppress(OSError):
+        _remove_unknown(disk, folder / CACHE)
+
+
+def _remove_unknown(disk: Disk, cache: Path) -> None:
+    """What is of another version may say what was erased since."""
+    check_folder(disk, cache)
+    for name in disk.names(cache):
+        if not _CACHED.fullmatch(name):
+            with suppress(OSError):
+                if stat.S_ISDIR(disk.stat(cache / name).st_mode):
+                    remove_tree(disk, cache / name)
+                else:
+                    disk.unlink(cache / name)
 
 
 def remove_temp_files(disk: Disk, folder: Path) -> None:
@@ -249,6 +269,7 @@ def _published_in(folder: Path) -> tuple[Path, ...]:
 
 
 def _remove_unpublished(disk: Disk, path: Path) -> None:
+    check_folder(disk, path)
     for name in disk.names(path):
         if is_temp_name(name) or name.startswith(NOTE):
             with suppress(FileNotFoundError):  # a cache, whose writer holds no lock
@@ -257,8 +278,7 @@ def _remove_unpublished(disk: Disk, path: Path) -> None:
 
 def set_aside(disk: Disk, folder: Path, name: str, data: bytes | Iterable[bytes]) -> Path:
     """Keeps bytes that are about to be removed from the log."""
-    with suppress(FileExistsError):
-        disk.make_folder(folder / ASIDE)
+    ensure_folder(disk, folder / ASIDE)
     disk.sync_folder(folder)  # also if somebody else made it, who may have been killed before this
     path = folder / ASIDE / f"{name}-{os.urandom(4).hex()}"
     replace_file(disk, path, data)

@@ -19,7 +19,7 @@ from chatfold.eventlog.erasure import lost_line, tombstone
 from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NewerFormat
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
-from chatfold.eventlog.files.chat_dir import ALONE_FILE, ASIDE, LOCK_FILE, set_aside
+from chatfold.eventlog.files.chat_dir import ALONE_FILE, ASIDE, ERASED_FILE, LOCK_FILE, set_aside
 from chatfold.eventlog.files.disk import Disk, read_at, read_file, replace_file
 from chatfold.eventlog.files.lock import holding_lock
 from chatfold.eventlog.files.offsets import CACHE
@@ -41,7 +41,7 @@ from chatfold.eventlog.line import (
     parse_seq,
 )
 
-_OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
+_OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, ERASED_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
 
 _DAMAGED = "damaged-"
 _MOST_LOST = 1_000_000  # so many seqs in one hole no disk loses: a line that names one far away was made up
@@ -172,7 +172,11 @@ def _check_segment(
 
 def _check_blobs(folder: LogReader, report: Report, end: int) -> None:
     """``end``: of the log, if it is known. What a line after it refers to may never have arrived: that is torn, too."""
-    for name in blob_names(folder.disk, folder.path):
+    try:
+        names = blob_names(folder.disk, folder.path)
+    except NotADirectoryError:
+        return  # it is told of as a name: what is behind it is not ours
+    for name in names:
         path = folder.path / BLOBS / name
         if sha256(read_file(folder.disk, path)).hexdigest() != name:
             report.problems.append(Problem("damaged", "a blob does not have the content of its name", path))

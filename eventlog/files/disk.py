@@ -5,12 +5,18 @@ never followed, descriptors are not inherited by programs that are started. Writ
 buffered file reports an error too late and writes the same bytes again when it is closed.
 """
 
-import fcntl
+import errno
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+if sys.platform == "win32":
+    raise ImportError("chatfold keeps chats in files on Linux and macOS; on Windows, run it in WSL")
+
+import fcntl
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a FIFO planted here must not hang us
 
@@ -56,19 +62,20 @@ class Disk:
         os.ftruncate(fd, size)
 
     def sync(self, fd: int) -> None:
-        os.fdatasync(fd)
+        _sync(fd)
 
     def sync_folder(self, path: Path) -> None:
         """Makes creations, renames and removals inside ``path`` durable."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _sync_names(fd)
         finally:
             os.close(fd)
 
     def forget_cache(self, fd: int) -> None:
         """Drops clean pages, so that the next read shows what the medium has."""
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def lock(self, fd: int) -> None:
         # flock, not lockf: POSIX locks are dropped by any close() of the file anywhere in the process.
@@ -109,6 +116,26 @@ class Disk:
         os.rmdir(path)
 
 
+# What a system lacks. macOS: fsync leaves the bytes in the drive's cache, there is no fdatasync and no posix_fadvise.
+
+
+def _sync(fd: int) -> None:
+    if hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
+def _sync_names(fd: int) -> None:
+    """Of a folder: ``fdatasync`` may leave its entries out."""
+    if hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)
+
+
 def _above_stdio(fd: int) -> int:
     """Never 0, 1 or 2, which are free in a daemon: what a library prints there would be written into the log."""
     if fd > 2:
@@ -134,6 +161,19 @@ def is_folder(disk: Disk, path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
+
+
+def check_folder(disk: Disk, path: Path) -> None:
+    """Raises unless it is a folder: what is put in its place is not followed. FileNotFoundError if nothing is there."""
+    if not stat.S_ISDIR(disk.stat(path).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "a link or a file in the place of a folder", str(path))
+
+
+def ensure_folder(disk: Disk, path: Path) -> None:
+    try:
+        disk.make_folder(path)
+    except FileExistsError:
+        check_folder(disk, path)
 
 
 @contextmanager

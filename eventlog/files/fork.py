@@ -14,8 +14,14 @@ from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.errors import ChatExists, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
-from chatfold.eventlog.files.chat_dir import chat_path, publish_chat, staging_folder, write_open_segment
-from chatfold.eventlog.files.disk import Disk, read_at, read_file, replace_file
+from chatfold.eventlog.files.chat_dir import (
+    ERASED_FILE,
+    chat_path,
+    publish_chat,
+    staging_folder,
+    write_open_segment,
+)
+from chatfold.eventlog.files.disk import Disk, check_folder, read_at, read_file, replace_file
 from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
 from chatfold.eventlog.files.runs import LOOKUPS
@@ -44,6 +50,8 @@ def fork_chat(parent: LogReader, root: Path, new: str, at: int, first: EncodedEv
         for segment in shared:
             _hard_link(disk, parent.segment_path(segment), temporary / segment_name(segment))
         _bring_blobs(disk, parent.path, temporary)
+        with suppress(FileNotFoundError):  # before the caches that count by it
+            _hard_link(disk, parent.path / ERASED_FILE, temporary / ERASED_FILE)
         _bring_caches(disk, parent.path, temporary, shared, at)
         # Last, so that one commit of the file system's journal makes the names durable, too.
         if partial is None:
@@ -93,6 +101,7 @@ def _bring_blobs(disk: Disk, old: Path, new: Path) -> None:
 def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) -> None:
     with suppress(OSError):  # caches: what is missing is made again
         theirs, ours = old / CACHE, new / CACHE
+        check_folder(disk, theirs)
         disk.make_folder(ours)
         for first in shared:
             name = f"{first:016d}.offsets"

@@ -54,20 +54,12 @@ class Lock:
 
     def check(self) -> None:
         """Whoever removed the lock file, or the whole folder, may hold another lock of the same name: Gone."""
-        try:
-            if self._disk.stat(self._path).st_ino == self._disk.fstat(self._fd).st_ino:
-                return
-        except FileNotFoundError:
-            pass
-        raise ChatReplaced
+        if not _is_named(self._disk, self._path, self._fd):
+            raise ChatReplaced
 
     def _open(self) -> int:
         try:
-            if not stat.S_ISDIR(self._disk.stat(self._folder).st_mode):
-                raise NotADirectoryError(
-                    errno.ENOTDIR, "a chat's folder is something else", str(self._folder)
-                )
-            return self._disk.open_update(self._path)
+            return _open_in_chat(self._disk, self._folder, LOCK_FILE)
         except FileNotFoundError:
             raise ChatMissing from None
 
@@ -95,15 +87,37 @@ def holding_lock(folder: LogReader) -> Iterator[None]:
 @asynccontextmanager
 async def alone(folder: LogReader) -> AsyncIterator[None]:
     """Nobody else is in here, of those who asked for this. Another lock: appends do not wait for it."""
+    while True:
+        fd = _open_alone(folder)
+        try:
+            pause = 0.02
+            while not folder.disk.try_lock(fd):  # asked again and again: waiting would take a thread for each
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, 0.25)
+            if _is_named(folder.disk, folder.path / ALONE_FILE, fd):
+                yield
+                return
+        finally:
+            folder.disk.close(fd)
+        # The chat was deleted while we waited, and is perhaps there again: with another file, which others may hold.
+
+
+def _open_alone(folder: LogReader) -> int:
     try:
-        fd = folder.disk.open_update(folder.path / ALONE_FILE)
+        return _open_in_chat(folder.disk, folder.path, ALONE_FILE)
     except FileNotFoundError:
         raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
+
+
+def _open_in_chat(disk: Disk, folder: Path, name: str) -> int:
+    if not stat.S_ISDIR(disk.stat(folder).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "a chat's folder is something else", str(folder))
+    return disk.open_update(folder / name)
+
+
+def _is_named(disk: Disk, path: Path, fd: int) -> bool:
+    """Is the open file still the one of this name?"""
     try:
-        pause = 0.02
-        while not folder.disk.try_lock(fd):  # asked again and again: waiting would take a thread for each
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, 0.25)
-        yield
-    finally:
-        folder.disk.close(fd)
+        return disk.stat(path).st_ino == disk.fstat(fd).st_ino
+    except FileNotFoundError:
+        return False

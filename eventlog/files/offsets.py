@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from chatfold.eventlog.files.disk import Disk, read_file, replace_file
+from chatfold.eventlog.files.disk import Disk, ensure_folder, read_file, replace_file
 from chatfold.eventlog.line import Count, add_checksum, decode_verified
 
 CACHE = "cache"
@@ -121,5 +121,4 @@ class Offsets:
 
 
 def ensure_cache(disk: Disk, folder: Path) -> None:
-    with suppress(FileExistsError):
-        disk.make_folder(folder / CACHE)
+    ensure_folder(disk, folder / CACHE)

@@ -89,12 +89,15 @@ class LogReader:
         self.offsets.forget()
 
     def chat_identity(self) -> tuple[int, int] | None:
-        """Another one for every chat that ever had this key: nobody touches a chat's lock file. None if there is no chat."""
+        """Another one for every chat that ever had this key: nobody writes into its lock file. None if there is no chat.
+
+        Not the time of the inode's last change, which is another after ``chmod``.
+        """
         try:
             status = self.disk.stat(self._lock_file)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return status.st_ino, status.st_ctime_ns
+        return status.st_ino, status.st_mtime_ns
 
     @contextmanager
     def translating_deletion(self) -> Iterator[None]:

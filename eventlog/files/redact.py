@@ -30,17 +30,19 @@ from chatfold.eventlog.files.chat_dir import (
     remove_leftovers,
     remove_temp_files,
 )
-from chatfold.eventlog.files.disk import Disk, read_file, replace_file
+from chatfold.eventlog.files.disk import Disk, check_folder, opened, read_file, replace_file
 from chatfold.eventlog.files.lock import holding_lock
 from chatfold.eventlog.files.lookups import Lookups
 from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.segment import Tail
-from chatfold.eventlog.files.snapshots import ERASED, tell_of_erasure
+from chatfold.eventlog.files.snapshots import begin_erasure_epoch
 from chatfold.eventlog.keys import folder_name
-from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count
+from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count, has_valid_sum, link_after
 from chatfold.eventlog.values import escape_text, unescape
+
+_FIRST_BYTES = 8192  # in which the first entry of most chats ends
 
 
 class ErasureIntent(msgspec.Struct):
@@ -48,6 +50,31 @@ class ErasureIntent(msgspec.Struct):
 
     origin: str | None  # the link of its first entry, which a chat that took its place does not have
     entries: dict[Count, str]  # the link, by seq
+
+
+def find_family(mine: LogReader, root: Path, keys: Collection[str]) -> dict[str, LogReader]:
+    """The chat and those of ``keys`` that have its first entry: its forks, its parent, their forks.
+
+    A fork leaves no trace in its parent, so each chat is asked; but no more than its first entry.
+    """
+    family = {mine.chat: mine}
+    origin = mine.link(1)
+    for key in keys:
+        folder = LogReader(chat_path(root, key), key, mine.disk)
+        with folder.ignoring_deletion():
+            if key != mine.chat and origin and _origin_of(folder) == origin:
+                family[key] = folder
+    return family
+
+
+def _origin_of(folder: LogReader) -> str | None:
+    """The link of the first entry, with one open and one read, where the head of the first segment verifies."""
+    with suppress(OSError):
+        with opened(folder.disk, folder.segment_path(1)) as fd:
+            lines = folder.disk.pread(fd, _FIRST_BYTES, 0).split(b"\n", 2)
+        if len(lines) == 3 and lines[1].startswith(b'{"seq":1,') and has_valid_sum(lines[1]):
+            return link_after(lines[1]).decode()
+    return folder.link(1)
 
 
 def redact_chats(
@@ -69,6 +96,7 @@ def redact_chats(
     for key, folder in family.items():
         with folder.ignoring_deletion():
             if key in erased:
+                _refuse_links(folder)
                 folder.sync()  # after a power cut, what the note says must still be there
             wanted[escape_text(key)] = ErasureIntent(origin, _links(folder, erased.get(key, ())))
     note = root / f"{NOTE}{os.urandom(8).hex()}"
@@ -81,6 +109,13 @@ def redact_chats(
         disk.rename(draft, note)
         disk.sync_folder(root)
     return erased | _apply_intent(disk, root, note, looked_at, ends)
+
+
+def _refuse_links(folder: LogReader) -> None:
+    """What is erased may be in these: nothing is begun that could not be finished."""
+    for name in (BLOBS, ASIDE, CACHE):
+        with suppress(FileNotFoundError):
+            check_folder(folder.disk, folder.path / name)
 
 
 def finish_redactions(disk: Disk, root: Path) -> None:
@@ -158,7 +193,7 @@ def _in_new_forks(
 def _origin(disk: Disk, root: Path, key: str) -> str | None:
     """What all forks of one chat have in common. A chat that cannot be read must not keep others from being erased."""
     with suppress(ChatfoldError, OSError):
-        return LogReader(chat_path(root, key), key, disk).link(1)
+        return _origin_of(LogReader(chat_path(root, key), key, disk))
     return None
 
 
@@ -194,7 +229,7 @@ def _erase(folder: LogReader, entries: dict[int, str], seen: int) -> set[int]:
     wanted = {seq for seq, link in entries.items() if folder.link(seq) == link}
     wanted = close_over_references(wanted, _view(folder, seen + 1).references)
     firsts = folder.segments()
-    tell_of_erasure(folder.disk, folder.path)
+    begin_erasure_epoch(folder.disk, folder.path)
     # Now as well: cut short after this, no snapshot says what the log does not say any more.
     _drop_caches(folder)
     # The last segment first: what refers to a text is erased before the text it refers to.
@@ -265,8 +300,9 @@ def _purge_caches(folder: LogReader, wanted: set[int]) -> None:
 def _drop_caches(folder: LogReader) -> None:
     for name in (ASIDE, CACHE):
         with suppress(FileNotFoundError):
+            check_folder(folder.disk, folder.path / name)
             for inner in folder.disk.names(folder.path / name):
-                if inner not in ("lookups", ERASED):
+                if inner != "lookups":
                     with suppress(IsADirectoryError):
                         folder.disk.unlink(folder.path / name / inner)
             folder.disk.sync_folder(folder.path / name)

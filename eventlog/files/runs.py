@@ -16,7 +16,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.disk import Disk, opened, read_at, read_file, replace_file
+from chatfold.eventlog.files.disk import Disk, ensure_folder, opened, read_at, read_file, replace_file
 from chatfold.eventlog.files.offsets import CACHE, ensure_cache
 from chatfold.eventlog.line import add_checksum, decode_verified
 
@@ -154,8 +154,7 @@ class Shelf:
             return run
         try:
             ensure_cache(self._disk, self._chat)
-            with suppress(FileExistsError):
-                self._disk.make_folder(self._folder)
+            ensure_folder(self._disk, self._folder)
             body = run.rows.tobytes()
             content = (_title(run.before, run.link, body), body)
             replace_file(self._disk, self._folder / run.name, content, durable=False)

@@ -12,7 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.files.disk import Disk, opened, read_at, read_file, replace_file
+from chatfold.eventlog.files.disk import (
+    Disk,
+    check_folder,
+    ensure_folder,
+    opened,
+    read_at,
+    read_file,
+    replace_file,
+)
+from chatfold.eventlog.files.snapshots import read_erasure_epoch
 from chatfold.eventlog.search import SearchIndex
 from chatfold.eventlog.search_blocks import Block, decode_block
 
@@ -135,9 +144,9 @@ class StoredSearchIndex(SearchIndex):
             return
         epoch = os.urandom(16).hex()
         try:
-            with suppress(FileExistsError):
-                self._disk.make_folder(self._path.parent)
-            replace_file(self._disk, self._path, epoch.encode(), durable=False)
+            ensure_folder(self._disk, self._path.parent)
+            content = epoch + self._read_erasure()
+            replace_file(self._disk, self._path, content.encode(), durable=False)
             for first, last in self._files():
                 self._unlink(first, last)
             self._epoch = epoch
@@ -149,11 +158,17 @@ class StoredSearchIndex(SearchIndex):
         if self._path is None:
             return ""
         try:
+            check_folder(self._disk, self._path.parent)
             with opened(self._disk, self._path) as fd:
-                data = read_at(self._disk, fd, 0, 33)
+                data = read_at(self._disk, fd, 0, 64)
         except OSError:
             return ""
-        return data.decode() if _EPOCH.fullmatch(data) else ""
+        epoch, erasure = data[:32], data[32:]
+        return epoch.decode() if _EPOCH.fullmatch(epoch) and erasure == self._read_erasure().encode() else ""
+
+    def _read_erasure(self) -> str:
+        """The erasure that the files know of, in the file of their epoch: older ones, put back, do not count."""
+        return "" if self._path is None else read_erasure_epoch(self._disk, self._path.parents[1])
 
     def _files(self) -> list[tuple[int, int]]:
         return [] if self._path is None else _files(self._disk, self._path)

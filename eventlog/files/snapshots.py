@@ -2,9 +2,9 @@
 
     cache/newest.snapshot              near the end; overwritten each time
     cache/<seq, 16 digits>.snapshot    at the end of a full segment, and in between where it is small: any entry is near one
-    cache/erased                       another text after every erasure: what was read before that one is not kept any more
 
-A file is one checked line that names the history it belongs to, then the bytes. A cache: what is missing or does not
+A file is one checked line that names the history it belongs to and the last erasure it knows of, then the bytes. The last
+erasure is in ``erased``, outside ``cache/``: a cache that is put back from before it is not believed. A cache: what is missing or does not
 verify is passed over. Whether ``(seq, sum)`` is still a point of the log is for the reader to see, who goes on from there.
 """
 
@@ -18,12 +18,20 @@ import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.disk import Disk, opened, read_at, read_file, replace_file, temp_name
+from chatfold.eventlog.files.chat_dir import ERASED_FILE
+from chatfold.eventlog.files.disk import (
+    Disk,
+    check_folder,
+    opened,
+    read_at,
+    read_file,
+    replace_file,
+    temp_name,
+)
 from chatfold.eventlog.files.offsets import CACHE, ensure_cache
 from chatfold.eventlog.line import Count, add_checksum, decode_verified
 
 _NEWEST = "newest.snapshot"
-ERASED = "erased"
 _APART, _BYTES = 128, 200  # entries between two that stay, at least; bytes of them an entry, at most
 _NEAR = 256  # entries from the end, of the newest
 _TITLE = 512  # bytes in which the first line ends
@@ -35,13 +43,14 @@ class _Title(msgspec.Struct):
     of: str
     bytes: Count
     xxh3: str
+    erased: str = ""  # the erasure epoch it was made in
 
 
 _decode = msgspec.json.Decoder(_Title).decode
 
 
 def keep_snapshot(
-    disk: Disk, folder: Path, head: Head, data: bytes, end: int, stay: list[int], *, border: bool
+    disk: Disk, folder: Path, head: Head, data: bytes, end: int, stay: list[int], epoch: str, *, border: bool
 ) -> None:
     """``border``: the head is the end of a full segment. ``end``: of the log. ``stay``: ``snapshot_seqs``, as far as we know."""
     step = max(
@@ -52,10 +61,10 @@ def keep_snapshot(
     name = f"{head.seq:016d}.snapshot"
     stays = border or all(abs(seq - head.seq) >= step for seq in near)
     if stays:
-        keep_file(disk, folder, name, head, data)
+        keep_file(disk, folder, name, head, data, epoch)
         stay[at : at + (head.seq in near)] = [head.seq]
     if end - head.seq < _NEAR and not (stays and _is_newest(disk, folder, name)):
-        keep_file(disk, folder, _NEWEST, head, data)
+        keep_file(disk, folder, _NEWEST, head, data, epoch)
 
 
 def _is_newest(disk: Disk, folder: Path, name: str) -> bool:
@@ -69,14 +78,14 @@ def _is_newest(disk: Disk, folder: Path, name: str) -> bool:
     return True
 
 
-def keep_file(disk: Disk, folder: Path, name: str, head: Head, data: bytes) -> None:
+def keep_file(disk: Disk, folder: Path, name: str, head: Head, data: bytes, epoch: str = "") -> None:
     title = {
         "snapshot": 1,
         "seq": head.seq,
         "of": head.link,
         "bytes": len(data),
         "xxh3": xxh3_128_hexdigest(data),
-    }
+    } | ({"erased": epoch} if epoch else {})
     with suppress(OSError):  # a cache that cannot be written is not needed
         ensure_cache(disk, folder)
         line = add_checksum(msgspec.json.encode(title)[:-1])
@@ -85,7 +94,8 @@ def keep_file(disk: Disk, folder: Path, name: str, head: Head, data: bytes) -> N
 
 def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tuple[Head, bytes]]:
     """Those of at most seq ``last`` that verify, newest first; without ``last`` only as many files are read as taken."""
-    newest = kept_file(disk, folder, _NEWEST, last)
+    epoch = read_erasure_epoch(disk, folder)
+    newest = kept_file(disk, folder, _NEWEST, last, epoch)
     if newest and last is None:
         yield newest
     for seq in reversed(snapshot_seqs(disk, folder)):
@@ -94,7 +104,8 @@ def snapshots(disk: Disk, folder: Path, last: int | None = None) -> Iterator[tup
         if last is not None and newest and newest[0].seq > seq:
             yield newest
             newest = None
-        found = kept_file(disk, folder, f"{seq:016d}.snapshot") if last is None or seq <= last else None
+        is_wanted = last is None or seq <= last
+        found = kept_file(disk, folder, f"{seq:016d}.snapshot", None, epoch) if is_wanted else None
         if found and found[0].seq == seq:
             yield found
     if last is not None and newest:
@@ -119,18 +130,19 @@ def drop_snapshot(disk: Disk, folder: Path, head: Head) -> None:
             disk.unlink(folder / CACHE / name)
 
 
-def erasures(disk: Disk, folder: Path) -> str:
-    """What the last erasure left in ``cache``; nothing before the first."""
+def read_erasure_epoch(disk: Disk, folder: Path) -> str:
+    """Another text after every erasure; nothing before the first."""
     try:
-        return read_file(disk, folder / CACHE / ERASED).decode("ascii", "replace")
-    except OSError:
+        return read_file(disk, folder / ERASED_FILE).decode("ascii", "replace")
+    except (FileNotFoundError, NotADirectoryError):
         return ""
+    except OSError:
+        return os.urandom(8).hex()  # unknown, and so equal to none: no snapshot is believed
 
 
-def tell_of_erasure(disk: Disk, folder: Path) -> None:
-    """From now on no snapshot is kept of what was read before."""
-    ensure_cache(disk, folder)
-    replace_file(disk, folder / CACHE / ERASED, os.urandom(8).hex().encode(), durable=False)
+def begin_erasure_epoch(disk: Disk, folder: Path) -> None:
+    """Durable on return. From now on no snapshot counts that was made from what was read before."""
+    replace_file(disk, folder / ERASED_FILE, os.urandom(8).hex().encode())
 
 
 def share_snapshots(disk: Disk, old: Path, new: Path, last: int, firsts: Collection[int]) -> None:
@@ -141,20 +153,21 @@ def share_snapshots(disk: Disk, old: Path, new: Path, last: int, firsts: Collect
         if seq == seqs[-1] or seq + 1 in firsts:
             name = f"{seq:016d}.snapshot"
             disk.link(theirs / name, ours / name)
-    newest = kept_file(disk, old, _NEWEST)
+    newest = kept_file(disk, old, _NEWEST, None, read_erasure_epoch(disk, old))
     if newest and newest[0].seq <= last:
         disk.link(theirs / _NEWEST, ours / _NEWEST)
-    with suppress(FileNotFoundError):
-        disk.link(theirs / ERASED, ours / ERASED)  # whoever goes on from a view of the parent knows that one
 
 
-def kept_file(disk: Disk, folder: Path, name: str, last: int | None = None) -> tuple[Head, bytes] | None:
-    """None if it is missing, does not verify, or is of a seq after ``last``."""
+def kept_file(
+    disk: Disk, folder: Path, name: str, last: int | None = None, epoch: str = ""
+) -> tuple[Head, bytes] | None:
+    """None if it is missing, does not verify, is of a seq after ``last``, or was not made in this erasure epoch."""
     try:
+        check_folder(disk, folder / CACHE)
         with opened(disk, folder / CACHE / name) as fd:
             line = read_at(disk, fd, 0, _TITLE).partition(b"\n")[0]
             title = decode_verified(line, _decode)
-            if title is None or (last is not None and title.seq > last):
+            if title is None or title.erased != epoch or (last is not None and title.seq > last):
                 return None
             if title.bytes > disk.fstat(fd).st_size:
                 return None

@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -23,36 +23,35 @@ from chatfold.eventlog.errors import (
     ForkedProcess,
     NoSuchChat,
     ReadOnly,
+    to_chatfold_error,
 )
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.chat_dir import (
-    CHATS,
     LISTING,
     change_token,
     chat_keys,
     chat_path,
-    make_root,
-    sweep,
     trash_chat,
 )
-from chatfold.eventlog.files.disk import Disk, has_path, is_folder
+from chatfold.eventlog.files.disk import Disk, has_path
 from chatfold.eventlog.files.fork import fork_chat
 from chatfold.eventlog.files.grep import grep
 from chatfold.eventlog.files.importer import import_chat
 from chatfold.eventlog.files.lock import alone, holding_lock
-from chatfold.eventlog.files.notify import Watch
+from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.offsets import CACHE
+from chatfold.eventlog.files.preparation import Preparation
 from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
 from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
-from chatfold.eventlog.files.redact import finish_redactions, redact_chats
+from chatfold.eventlog.files.redact import find_family, redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
 from chatfold.eventlog.files.segment import PAGE, SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.snapshots import (
     drop_snapshot,
-    erasures,
     keep_file,
     keep_snapshot,
     kept_file,
+    read_erasure_epoch,
     snapshot_seqs,
     snapshots,
 )
@@ -96,11 +95,11 @@ class FileStorage(Storage):
         self._forked = False  # by os.fork, in the child
         self._lanes = CommitQueue(self._open_writer, self._wake)
         self._readers: dict[str, LogReader] = {}
-        self._watches: dict[str, Watch] = {}
+        self._notifier = Notifier()
         self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
-        self._searching = threading.Lock()
-        self._prepared = self._closed = False
-        self._unfinished = False  # did an erasure fail that is still to be finished?
+        self._opening = threading.Lock()  # for what is opened, by several loops and threads
+        self._preparation = Preparation(self._disk, self._root)
+        self._closed = False
         _storages.add(self)
 
     async def __aenter__(self) -> Self:
@@ -113,8 +112,8 @@ class FileStorage(Storage):
 
     async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:
         self._check_writable(request.chat)
-        if self._unfinished:
-            self._prepare()
+        if not self._preparation.is_done:
+            await self._preparation.finish()
         return await self._lanes.append(request, durability or self._durability)
 
     async def flush(self) -> None:
@@ -122,7 +121,6 @@ class FileStorage(Storage):
 
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
-        self._prepare()
         return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes)
 
     def _check_writable(self, chat: str) -> None:
@@ -132,25 +130,21 @@ class FileStorage(Storage):
         if self._closed:
             raise Closed("the storage is closed", chat=chat, path=self._root)
 
-    def _prepare(self) -> None:
-        """Before the first change: what an earlier writer's death left to be done."""
-        if (self._unfinished or not self._prepared) and is_folder(self._disk, self._root / CHATS):
-            make_root(self._disk, self._root)  # whoever began it may have been killed
-            sweep(self._disk, self._root)
-            finish_redactions(self._disk, self._root)
-            self._prepared, self._unfinished = True, False
-
     # --- reading ---------------------------------------------------------------------------------------
 
     def _reader(self, chat: str) -> LogReader:
         self._check_process()
-        folder = self._readers.pop(chat, None)
-        if folder is None:
-            folder = LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
-            while len(self._readers) >= OPEN_CHATS:
-                del self._readers[next(iter(self._readers))]
-        self._readers[chat] = folder
-        return folder
+        with self._opening:
+            folder = self._readers.pop(chat, None)
+            if folder is None:
+                folder = self._open_reader(chat)
+                while len(self._readers) >= OPEN_CHATS:
+                    del self._readers[next(iter(self._readers))]
+            self._readers[chat] = folder
+            return folder
+
+    def _open_reader(self, chat: str) -> LogReader:
+        return LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
 
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
@@ -219,35 +213,21 @@ class FileStorage(Storage):
             return Head()
 
     async def wait_for_news(self, chat: str, after: int) -> None:
-        folder = self._reader(chat)
+        path = self._reader(chat).path
         pause = _POLL_S
-        while True:
-            head = await self.head(chat)
-            if head.seq > after:
-                return
-            if head.seq == 0 and after > 0:
-                raise ChatDeleted("the chat was deleted", chat=chat, path=folder.path)
-            if chat not in self._watches and head.seq:
-                await self._close_watches(idle=True)
-                if chat not in self._watches:  # another follower may have been here meanwhile
-                    self._watches[chat] = Watch(folder.path)
-            watch = self._watches.get(chat)
-            await (watch.wait(pause) if watch else asyncio.sleep(pause))
-            pause = min(pause * 1.5, _POLL_MAX_S)
-
-    async def _close_watches(self, *, idle: bool) -> None:
-        for chat, watch in list(self._watches.items()):
-            if watch.is_idle or not idle:
-                del self._watches[chat]
-                await watch.close()
+        with self._notifier.following(chat, path) as news:  # before we look: no hint is missed
+            while (head := await self.head(chat)).seq <= after:
+                if head.seq == 0 and after > 0:
+                    raise ChatDeleted("the chat was deleted", chat=chat, path=path)
+                await news.wait(pause)
+                pause = min(pause * 1.5, _POLL_MAX_S)
 
     def _wake(self, chat: str, tail: Tail) -> None:
         """What this process wrote need not be read to be believed."""
-        if chat in self._readers:
-            self._readers[chat].remember(tail)
-        watch = self._watches.get(chat)
-        if watch is not None:
-            watch.hint.set()
+        reader = self._readers.get(chat)
+        if reader is not None:
+            reader.remember(tail)
+        self._notifier.wake(chat)
 
     async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:  # noqa: ARG002
         for start in range(0, len(keys := await self._keys()) or 1, _LISTED):
@@ -287,8 +267,8 @@ class FileStorage(Storage):
     def _search(
         self, chat: str, query: str, limit: int, without: Sequence[tuple[int, int]]
     ) -> list[SearchHit]:
-        with self._searching:  # an index serves one thread at a time
-            folder, index = self._index(chat)
+        folder, index = self._index(chat)
+        with folder.lock:  # an index serves one thread at a time
 
             def pages(first: int) -> Iterator[list[Entry]]:
                 for page in folder.line_pages(first, size=BIG_PAGE):
@@ -307,21 +287,25 @@ class FileStorage(Storage):
 
     def _index(self, chat: str) -> tuple[LogReader, StoredSearchIndex]:
         """A folder of its own: catching up with a long chat must not hold up those who read it."""
-        if chat not in self._indexes:
-            while len(self._indexes) >= OPEN_CHATS:
-                self._indexes.pop(next(iter(self._indexes)))[1].close()
-            folder = LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
-            path = folder.path / CACHE / SEARCH
-            self._indexes[chat] = (
-                folder,
-                StoredSearchIndex(path, disk=self._disk, may_write=not self.read_only),
-            )
-        return self._indexes[chat]
+        found = self._indexes.get(chat)
+        if found is not None:
+            return found
+        folder = self._open_reader(chat)
+        path = folder.path / CACHE / SEARCH
+        found = folder, StoredSearchIndex(path, disk=self._disk, may_write=not self.read_only)
+        with self._opening:
+            found = self._indexes.setdefault(chat, found)
+            excess = [*self._indexes][: max(0, len(self._indexes) - OPEN_CHATS)]
+            closing = [self._indexes.pop(key) for key in excess]
+        for old, index in closing:
+            with old.lock:
+                index.close()
+        return found
 
     # --- snapshots ---------------------------------------------------------------------------------------
 
     async def erasure_epoch(self, chat: str) -> str:
-        return erasures(self._disk, self._reader(chat).path)
+        return read_erasure_epoch(self._disk, self._reader(chat).path)
 
     async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         if not self.read_only:
@@ -329,16 +313,19 @@ class FileStorage(Storage):
             await asyncio.to_thread(self._keep, folder, head, data, erasures)
 
     def _keep(self, folder: LogReader, head: Head, data: bytes, known: str) -> None:
-        if erasures(self._disk, folder.path) != known:
+        if read_erasure_epoch(self._disk, folder.path) != known:
             return
-        with folder.lock, suppress(NoSuchChat):
-            end = folder.tail().position.seq
-            if folder.snapshots is None:
-                folder.snapshots = snapshot_seqs(self._disk, folder.path)
-            border = folder.is_segment_end(head.seq)
-            keep_snapshot(self._disk, folder.path, head, data, end, folder.snapshots, border=border)
+        stored = folder.snapshots
+        if stored is None:
+            stored = folder.snapshots = snapshot_seqs(self._disk, folder.path)
+        try:
+            with folder.lock:  # not while it is written: the loop takes this lock, too
+                end, border = folder.tail().position.seq, folder.is_segment_end(head.seq)
+        except NoSuchChat:
+            return
+        keep_snapshot(self._disk, folder.path, head, data, end, stored, known, border=border)
         # An erasure says so before it drops all snapshots: either it has dropped this one, or it is told here.
-        if erasures(self._disk, folder.path) != known:
+        if read_erasure_epoch(self._disk, folder.path) != known:
             drop_snapshot(self._disk, folder.path, head)
             folder.snapshots = None
 
@@ -355,12 +342,12 @@ class FileStorage(Storage):
     # --- forking, erasing, deleting ----------------------------------------------------------------------
 
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
-        folder = self._writable(chat)
+        folder = await self._writable(chat)
         if not has_path(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
             await self._end_segment(chat, at)
 
         def fork() -> Entry:
-            with holding_lock(folder):
+            with _in_our_words(folder), holding_lock(folder):
                 return fork_chat(folder, self._root, new, at, first, self._clock)
 
         return await asyncio.to_thread(fork)
@@ -389,35 +376,30 @@ class FileStorage(Storage):
             yield packing.end()
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
-        path = self._writable(chat).path
+        path = (await self._writable(chat)).path
         if await self.head(chat) != Head() or not await import_chat(
             self._disk, path, chat, chunks, self._segment_bytes
         ):
             raise ChatExists("there is a chat of this key already", chat=chat, path=path)
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
-        self._writable(chat)
+        mine = await self._writable(chat)
         keys = await self._keys()
-        try:
-            return await asyncio.to_thread(self._redact, chat, seqs, keys)
-        except OSError:
-            self._unfinished = True
-            raise
+        with _in_our_words(mine):
+            try:
+                return await asyncio.to_thread(self._redact, mine, seqs, keys)
+            except OSError:
+                self._preparation.require()
+                raise
 
-    def _redact(self, chat: str, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
-        mine = self._writable(chat)
+    def _redact(self, mine: LogReader, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
+        chat = mine.chat
         with mine.translating_deletion():
-            origin = mine.link(1)
-            family = {chat: mine}
-            for key in keys:
-                folder = self._writable(key)
-                with folder.ignoring_deletion():
-                    if key != chat and origin and folder.link(1) == origin:
-                        family[key] = folder
+            family = find_family(mine, self._root, keys)
             return redact_chats(self._root, chat, seqs, family, looked_at=keys)
 
     async def delete(self, chat: str) -> None:
-        folder = self._writable(chat)
+        folder = await self._writable(chat)
 
         def delete() -> None:
             with suppress(NoSuchChat), holding_lock(folder):
@@ -428,15 +410,15 @@ class FileStorage(Storage):
         self._indexes.pop(chat, None)
         self._lanes.forget(chat)
 
-    def _writable(self, chat: str) -> LogReader:
+    async def _writable(self, chat: str) -> LogReader:
         self._check_writable(chat)
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)
-        self._prepare()
+        await self._preparation.finish()
         return folder
 
     @asynccontextmanager
     async def lease(self, chat: str) -> AsyncGenerator[str]:
-        async with alone(self._writable(chat)):
+        async with alone(await self._writable(chat)):
             yield ""  # the lock is the lease: it is lost by dying only
 
     # --- the storage itself ------------------------------------------------------------------------------
@@ -449,11 +431,17 @@ class FileStorage(Storage):
         """Everything durable, all files closed. Closing twice is closing once."""
         if self._closed or self._forked:
             return
-        await self._close_watches(idle=False)
         self._closed = True
+        try:
+            await asyncio.to_thread(self._let_go)
+        except RuntimeError:  # no more threads are to be had: we wait here
+            self._let_go()
+        await self._lanes.close()
+
+    def _let_go(self) -> None:
+        self._notifier.close()
         for _, index in self._indexes.values():
             index.close()
-        await self._lanes.close()
 
     def close_files(self) -> None:
         self._lanes.close_files()
@@ -475,6 +463,18 @@ def _next(folder: LogReader, pages: Iterator[P], made: Callable[[P], T]) -> T | 
 
 def _page_of(lines: list[bytes] | Page) -> Page:
     return lines if isinstance(lines, Page) else Page.of(lines)
+
+
+@contextmanager
+def _in_our_words(folder: LogReader) -> Iterator[None]:
+    """``DiskFull`` and ``ReadOnly`` for what the system says."""
+    try:
+        yield
+    except OSError as error:
+        known = to_chatfold_error(error, folder.chat, folder.path)
+        if known is error:
+            raise
+        raise known from error
 
 
 def _next_packed(folder: LogReader, packing: ExportWriter, pages: Iterator[list[bytes]]) -> bytes:

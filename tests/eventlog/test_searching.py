@@ -1,6 +1,8 @@
 """A chat is searched as it is now: whatever was appended, forked, erased, deleted, or done to the index."""
 
+import asyncio
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.eventlog.files.disk import Disk
 
 
 def say(text: str) -> MessageAdded:
@@ -123,3 +126,32 @@ async def test_a_damaged_index_is_made_again(
         shutil.rmtree(root / "chats/chat/cache")
     async with Log(FileStorage(root)) as log:
         assert len(await log.search("chat", "needle", limit=100)) == 40
+
+
+class Held(Disk):
+    """One chat's log is read only when it is let go."""
+
+    def __init__(self) -> None:
+        self.reading = threading.Event()
+        self.let_go = threading.Event()
+        self.waited = True
+
+    def open_read(self, path: Path) -> int:
+        if path.suffix == ".jsonl" and path.parent.name == "long":
+            self.reading.set()
+            self.waited &= self.let_go.wait(5)
+        return super().open_read(path)
+
+
+async def test_a_search_does_not_wait_for_the_first_one_of_another_chat(root: Path) -> None:
+    async with Log(FileStorage(root)) as log:
+        for chat in ("long", "short"):
+            await log.append(chat, say("a word"))
+    disk = Held()
+    async with Log(FileStorage(root, disk=disk)) as log:
+        long = asyncio.create_task(log.search("long", "word"))
+        await asyncio.to_thread(disk.reading.wait, 10)
+        assert len(await log.search("short", "word")) == 1
+        disk.let_go.set()
+        assert len(await long) == 1
+        assert disk.waited

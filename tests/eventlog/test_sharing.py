@@ -9,7 +9,7 @@ from hypothesis import given
 
 from chatfold.eventlog import Data, Event, Log, MemoryStorage, MessageAdded, Noted, Text, ToolCalled
 from chatfold.eventlog.events import ModelReturned
-from tests.support.strategies import events, same
+from chatfold.testing.strategies import events, same
 
 
 def mutable(value: Any) -> Iterator[dict[Any, Any] | list[Any]]:

@@ -153,6 +153,35 @@ def test_a_link_inside_a_chat_is_told_by_check(template: Path, name: str) -> Non
     assert (problem.path, problem.message) == (path, "a link where a file should be")
 
 
+@pytest.mark.parametrize("name", ["blobs", "cache", "aside"])
+async def test_a_link_in_the_place_of_a_folder_is_not_followed(template: Path, name: str) -> None:
+    """Nothing is read, written or removed where it leads."""
+    path = template / "chats" / "chat" / name
+    outside = template.with_name("outside")
+    path.rename(outside)
+    (outside / "precious").write_bytes(SECRET)
+    (outside / ".x.tmp").write_bytes(SECRET)
+    path.symlink_to(outside)
+    before = {inner: inner.read_bytes() for inner in outside.rglob("*") if inner.is_file()}
+    await _use(template)
+    assert {inner: inner.read_bytes() for inner in outside.rglob("*") if inner.is_file()} == before
+
+
+async def test_who_needs_a_blob_behind_a_link_is_told_the_place(template: Path) -> None:
+    path = template / "chats" / "chat" / "blobs"
+    path.rename(template / "elsewhere")
+    path.symlink_to(template / "elsewhere")
+    async with Log(FileStorage(template)) as log:
+        with pytest.raises(NotADirectoryError, match=str(path)):
+            [_ async for _ in log.read("chat")]
+        with pytest.raises(NotADirectoryError, match=str(path)):
+            await log.append("chat", Noted("larger", LARGE + "!"))
+        with pytest.raises(NotADirectoryError, match=str(path)):
+            await log.redact("chat", 2)
+        await log.append("chat", Noted("small"))  # nothing was begun that keeps others from going on
+    assert not [name for name in Disk().names(template) if name.startswith("redacting-")]
+
+
 class Racing(Disk):
     """Whoever knew the name of a file to come puts a link to somewhere else there first."""
 

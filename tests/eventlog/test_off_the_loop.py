@@ -1,0 +1,154 @@
+"""What grows with the store or the history is done on threads: other tasks of the loop go on meanwhile."""
+
+import asyncio
+import errno
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from chatfold.eventlog import FileStorage, Head, Log, Noted
+from chatfold.eventlog.files.disk import Disk
+
+Verb = Callable[[Log], Awaitable[object]]
+
+
+class Waiting(Disk):
+    """Each call that is waited for lasts until the loop has gone on, or for three seconds."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.ticked = threading.Event()
+        self.waited = 0
+        self.stopped_the_loop = False
+
+    def wait(self) -> None:
+        self.waited += 1
+        self.begun.set()
+        self.stopped_the_loop |= not self.ticked.wait(3)
+
+    async def has_begun(self) -> None:
+        while not self.begun.is_set():  # noqa: ASYNC110 (a thread sets no event of a loop)
+            await asyncio.sleep(0.001)
+
+
+class SlowRemoval(Waiting):
+    def remove_folder(self, path: Path) -> None:
+        self.wait()
+        super().remove_folder(path)
+
+
+async def _going_on(
+    disk: Waiting, work: Awaitable[object], meanwhile: Callable[[], Awaitable[object]] | None = None
+) -> object:
+    """What comes of the work. The loop ticks, and does something else, when the disk has begun."""
+
+    async def tick() -> None:
+        await disk.has_begun()
+        if meanwhile is not None:
+            await meanwhile()
+        disk.ticked.set()
+
+    ticking = asyncio.ensure_future(tick())
+    try:
+        return await work
+    finally:
+        assert disk.waited
+        await ticking
+        assert not disk.stopped_the_loop
+
+
+def _leave_in_trash(root: Path, count: int = 1) -> None:
+    """As a delete that was killed."""
+    for number in range(count):
+        (root / "trash" / f"{number:016x}").mkdir()
+
+
+async def _lease(log: Log) -> None:
+    async with log.storage.lease("chat"):
+        pass
+
+
+async def _import(log: Log) -> None:
+    await log.storage.import_chat("new", log.storage.export("chat"))
+
+
+VERBS: dict[str, Verb] = {
+    "append": lambda log: log.append("chat", Noted("more")),
+    "fork": lambda log: log.fork("chat", "new", 1),
+    "redact": lambda log: log.redact("chat", 1),
+    "delete": lambda log: log.delete("chat"),
+    "import": _import,
+    "lease": _lease,
+}
+
+
+@pytest.fixture
+async def filled(root: Path) -> Path:
+    async with Log(FileStorage(root)) as log:
+        await log.append("chat", Noted("first"))
+    return root
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_what_a_kill_left_is_removed_while_the_loop_goes_on(filled: Path, verb: str) -> None:
+    _leave_in_trash(filled)
+    disk = SlowRemoval()
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        await _going_on(disk, VERBS[verb](log))
+    assert list((filled / "trash").iterdir()) == []
+
+
+async def test_those_who_come_first_wait_for_one_preparation(filled: Path) -> None:
+    _leave_in_trash(filled, 3)
+    disk = SlowRemoval()
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        appends = [log.append(f"chat {number}", Noted("x")) for number in range(20)]
+        await _going_on(disk, asyncio.gather(*appends))
+    assert disk.waited == 3
+
+
+async def test_one_who_is_cancelled_does_not_cancel_it_for_the_others(filled: Path) -> None:
+    _leave_in_trash(filled)
+    disk = SlowRemoval()
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        first, second = (asyncio.create_task(log.append("chat", Noted("x"))) for _ in range(2))
+        await disk.has_begun()
+        first.cancel()
+        disk.ticked.set()
+        [entry] = await second
+        assert entry.seq == 2
+
+
+class Unreadable(Disk):
+    def names(self, path: Path) -> list[str]:
+        if path.name == "trash":
+            raise OSError(errno.EIO, "no medium")
+        return super().names(path)
+
+
+async def test_each_who_waits_is_told_what_went_wrong_and_the_next_tries_again(filled: Path) -> None:
+    disk = Unreadable()
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        found = await asyncio.gather(
+            *(log.append("chat", Noted("x")) for _ in range(3)), return_exceptions=True
+        )
+        assert [str(error) for error in found] == ["[Errno 5] no medium"] * 3
+        disk.__class__ = Disk  # type: ignore[assignment]
+        assert [entry.seq for entry in await log.append("chat", Noted("x"))] == [2]
+
+
+class SlowSnapshot(Waiting):
+    def create(self, path: Path) -> int:
+        if ".snapshot" in path.name:
+            self.wait()
+        return super().create(path)
+
+
+async def test_the_head_is_told_while_a_snapshot_is_written(filled: Path) -> None:
+    disk = SlowSnapshot()
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        storing = log.storage.store_snapshot("chat", Head(1, "a" * 16), b"made of one entry")
+        await _going_on(disk, storing, lambda: log.head("chat"))
+        assert [data async for _, data in log.storage.load_snapshots("chat")] == [b"made of one entry"]
