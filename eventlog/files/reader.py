@@ -7,7 +7,6 @@ nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 
 import os
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,8 +18,8 @@ from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoS
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.blobs import read_blob
 from chatfold.eventlog.files.chat_dir import LOCK_FILE
+from chatfold.eventlog.files.continuity import MAX_HEADER, Continuity, is_settled, stat_key
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.neighbours import check_continuity
 from chatfold.eventlog.files.offsets import STRIDE, Offsets
 from chatfold.eventlog.files.recovery import highest_durable_seq_after
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
@@ -52,7 +51,6 @@ from chatfold.eventlog.line import (
 
 BIG_PAGE = 1 << 18
 _FINAL = 1 << 62  # later than any seq
-_TICK = 2 * 10**9  # ns in which two changes of a file may leave it with the same time, and more
 
 
 class LogReader:
@@ -74,9 +72,7 @@ class LogReader:
         self._paths: dict[int, Path] = {}
         self._asked = (0, path)  # the last segment that was asked for, whether it is there
         self._lock_file = path / LOCK_FILE
-        self._verified_inodes: dict[
-            int, int
-        ] = {}  # segments that fit in between the others, with their inodes
+        self._continuity = Continuity(disk, self.segments, self.segment_path)
 
     def remember(self, tail: Tail) -> None:
         """The log ends here: says whoever has just written it."""
@@ -156,17 +152,20 @@ class LogReader:
 
     def read_header_at(self, first: int, fd: int) -> Position:
         """The place after the header. Checks that the file is the one its name says."""
-        line, newline, _ = read_at(self.disk, fd, 0, 512).partition(b"\n")
+        line, newline, _ = read_at(self.disk, fd, 0, MAX_HEADER).partition(b"\n")
         head = parse_header(line if newline else b"")
         if head.seq + 1 != first:
             raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
-        inode = self.disk.fstat(fd).st_ino
-        if self._verified_inodes.get(first) != inode:
-            if not self._firsts or self._firsts[-1] < first:  # listed once, not with each of many segments
-                self._firsts = self.segments()
-            check_continuity(self.disk, self.segment_path, self._firsts, first)
-            self._verified_inodes[first] = inode
+        self._check_belongs(first, fd)
         return Position(head.seq, head.link.encode(), len(line) + 1)
+
+    def check_belongs(self, first: int, fd: int) -> None:
+        """Raise CorruptLog unless this open file is a segment of this chat, linked to the end of the log."""
+        self._check_belongs(first, fd)
+        self._continuity.check_reaches_end(first)
+
+    def _check_belongs(self, first: int, fd: int) -> None:
+        self._continuity.check(first, fd, has_next=self._tail is not None and first < self._tail.first)
 
     # --- the end of the log ----------------------------------------------------------------------------
 
@@ -204,12 +203,8 @@ class LogReader:
         with suppress(FileNotFoundError), self.open_segment(witness.segment) as fd:
             status = self.disk.fstat(fd)
             if witness.is_of_line(read_line_before(self.disk, fd, witness.end)):
-                inode = status.st_ino
-                self._verified_inodes[witness.segment] = (
-                    inode  # it is ours: no other chat has a line of that sum
-                )
                 self.read_header_at(witness.segment, fd)
-                tail = self._scan_forward(Tail(witness.segment, witness.position, inode), fd, status)
+                tail = self._scan_forward(Tail(witness.segment, witness.position, status.st_ino), fd, status)
                 return None if tail.sealed and self.segments()[-1] != tail.first else tail
         return None
 
@@ -254,17 +249,15 @@ class LogReader:
         if stop is PageEnd.BAD:
             self._judge(tail.first, fd, whole)
         place = Tail(tail.first, whole, tail.inode, stop is PageEnd.SEALED)
-        # As long as a change may leave the file with the time it has, its looks say nothing.
-        is_settled = status.st_ctime_ns and status.st_ctime_ns < time.time_ns() - _TICK
         ends_here = status.st_size == whole.offset
-        self._seen = (place, _stat_key(status)) if is_settled and ends_here else None
+        self._seen = (place, stat_key(status)) if is_settled(status) and ends_here else None
         return place
 
     def _is_unchanged(self, tail: Tail) -> bool:
         """Has nobody touched the last segment since we read its end? Then one look tells all that reading it would."""
         if self._seen is None or self._seen[0] is not tail:
             return False
-        return _stat_key(self.disk.stat(self.segment_path(tail.first))) == self._seen[1]
+        return stat_key(self.disk.stat(self.segment_path(tail.first))) == self._seen[1]
 
     def _judge(self, first: int, fd: int, at: Position) -> None:
         """Returns if what follows ``at`` is torn, raises if it is damaged: see ``recovery``."""
@@ -385,6 +378,8 @@ class LogReader:
     def _segment_back(self, first: int, fd: int, last: int, least: int, link: bytes | None) -> Iterator[Page]:
         """Those of one segment, but none up to seq ``least``."""
         start, end = self.read_header_at(first, fd).offset, self._end_of(last, fd)
+        if link is None:
+            self._continuity.check_reaches_end(first)
         for stretch, count in read_pages_back(self.disk, fd, start, end, last - least):
             if not self._is_last(stretch, last, link):
                 raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
@@ -420,10 +415,18 @@ class LogReader:
         raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
     def line_in(self, first: int, fd: int, seq: int) -> bytes:
-        """One line of the segment that is open here; nothing if it is not found, or does not verify."""
+        """One line of the segment that is open here; nothing if it is not found, or does not verify.
+
+        Offsets only propose the place. The line is believed if the file is one of this chat's segments, and the line
+        follows the one before it.
+        """
+        self.check_belongs(first, fd)
         near = self._nearest_offset(first, fd, seq)
-        line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
-        return line if has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq) else b""
+        start, line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
+        if not (has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq)):
+            return b""
+        is_ours = seq == first or self._follows(fd, Position(seq - 1, None, start), parse_prev(line))
+        return line if is_ours else b""
 
     def link(self, seq: int) -> str | None:
         """Of the line; None if there is no such line."""
@@ -493,6 +496,7 @@ class LogReader:
         first = self.segment_of(seq)
         with self.open_segment(first) as fd:
             start, inode = self.read_header_at(first, fd), self.disk.fstat(fd).st_ino
+            self._continuity.check_reaches_end(first)
             near = self._nearest_offset(first, fd, seq)
             if near[0] == first:
                 return Tail(first, start, inode)
@@ -527,8 +531,3 @@ class LogReader:
                 at, stop = page.at, page.stop
         if stop is not PageEnd.BAD:
             self.offsets.store(first, status.st_size)
-
-
-def _stat_key(status: os.stat_result) -> tuple[int, ...]:
-    """What is another after every change, unless that came in the same tick of the clock as the one before."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

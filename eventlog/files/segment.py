@@ -139,8 +139,8 @@ def read_line_before(disk: Disk, fd: int, end: int) -> bytes:
         size *= 8
 
 
-def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> bytes:
-    """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none.
+def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> tuple[int, bytes]:
+    """(its byte, the line) ``count`` lines after the one at ``offset``, as far as newlines tell; no line if there is none.
 
     ``size``: the bytes that are read at first, if that makes sense.
     """
@@ -152,9 +152,9 @@ def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> 
             start = data.find(b"\n", start) + 1 or len(data)
         end = data.find(b"\n", start)
         if end >= 0:
-            return data[start:end]
+            return offset + start, data[start:end]
         if len(data) < size or size > MAX_LINE * (count + 1):
-            return b""
+            return offset, b""
         size *= 4
 
 
