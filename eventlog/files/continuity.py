@@ -110,21 +110,18 @@ class Continuity:
                 proven[first] = ends
         self._proven = {}  # until all borders hold
         for one, other in pairwise(firsts):
-            if one in proven and other in proven and self._is_hole(proven[one], proven[other], other):
+            if one in proven and other in proven and self._is_hole(one, other, proven):
                 self._hole = one
         self._proven = proven
 
-    def _is_hole(self, one: _Ends, other: _Ends, first: int) -> bool:
+    def _is_hole(self, one: int, other: int, ends: dict[int, _Ends]) -> bool:
         """Are entries missing between two segments? Raise CorruptLog if the second contradicts the first."""
-        end, start = one.end, other.start
+        end, start = ends[one].end, ends[other].start
         if end is None or start is None:
             return False  # a damaged end says nothing; who reads it is told
         if end.seq > start.seq or (end.seq == start.seq and (end.link or b"").decode() != start.link):
-            raise CorruptLog(
-                f"{self._path_of(first).name} does not follow the segment before it",
-                path=self._path_of(first),
-                seq=first,
-            )
+            path = self._path_of(other)
+            raise CorruptLog(f"{path.name} does not follow {self._path_of(one).name}", path=path, seq=other)
         return end.seq < start.seq
 
     def _find_ends(self, first: int) -> _Ends | None:

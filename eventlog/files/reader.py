@@ -21,7 +21,7 @@ from chatfold.eventlog.files.chat_dir import LOCK_FILE
 from chatfold.eventlog.files.continuity import MAX_HEADER, Continuity, is_settled, stat_key
 from chatfold.eventlog.files.disk import Disk, read_at
 from chatfold.eventlog.files.offsets import STRIDE, Offsets
-from chatfold.eventlog.files.recovery import highest_durable_seq_after
+from chatfold.eventlog.files.recovery import Ending, classify_ending, classify_file_ending
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
 from chatfold.eventlog.files.segment import (
     PAGE,
@@ -171,29 +171,40 @@ class LogReader:
 
     def tail(self) -> Tail:
         """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
-        witness = None
-        known = self._tail is not None
+        if self._tail is not None and self._is_unchanged(self._tail):
+            return self._tail
         try:
-            if self._tail is None:
+            self._tail = self._find_tail()
+        except CorruptLog:
+            # A writer may have gone on between two of our reads. So once more from the start, the witnesses first.
+            self.forget()
+            self._tail = self._find_tail()
+        return self._tail
+
+    def _find_tail(self) -> Tail:
+        durable = 0
+        known = self._tail
+        try:
+            if known is None:
                 # Before the files: it may lag behind, never lead.
                 witness = read_watermark(self.disk, self.path)
-                tail = self._tail_from_watermark(witness) or self._refresh_tail(
+                durable = witness.seq if witness else 0
+                tail = self._tail_from_watermark(witness) or self._find_end(
                     self._open_at_start(self.segments()[-1])
                 )
             else:
-                tail = self._tail if self._is_unchanged(self._tail) else self._refresh_tail(self._tail)
+                tail = self._find_end(known)
             while tail.position.seq >= tail.first and self.has_segment(tail.position.seq + 1):
-                tail = self._refresh_tail(self._open_at_start(tail.position.seq + 1, tail.position.link))
+                tail = self._find_end(self._open_at_start(tail.position.seq + 1, tail.position.link))
         except FileNotFoundError:
             self.forget()
             if known:  # another chat may have taken the place, which has no such segment
-                return self.tail()
+                return self._find_tail()
             raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
-        if witness is not None and witness.seq > tail.position.seq:
+        if classify_ending(tail.position.seq, b"", durable) is Ending.DAMAGED:
             raise self._corrupt(
-                tail.first, tail.position, f"seq {witness.seq} was durable and is not there any more"
+                tail.first, tail.position, f"seq {durable} was durable and is not there any more"
             )
-        self._tail = tail
         return tail
 
     def _tail_from_watermark(self, witness: Watermark | None) -> Tail | None:
@@ -225,7 +236,7 @@ class LogReader:
                 raise CorruptLog("the segment does not follow the one before it", offset=0, seq=first)
             return Tail(first, at, self.disk.fstat(fd).st_ino)
 
-    def _refresh_tail(self, tail: Tail) -> Tail:
+    def _find_end(self, tail: Tail) -> Tail:
         with self.open_segment(tail.first) as fd:
             status = self.disk.fstat(fd)
             is_same = status.st_ino == tail.inode and status.st_size >= tail.position.offset
@@ -241,34 +252,29 @@ class LogReader:
         stop = PageEnd.MORE if status.st_size > at.offset else PageEnd.END
         while stop is PageEnd.MORE:
             page = read_page(self.disk, fd, at, BIG_PAGE)
-            if page.stop is PageEnd.BAD:
-                page = read_page(self.disk, fd, at, BIG_PAGE)  # a writer may just have rolled back
             self.offsets.record(tail.first, tail.inode, at.seq + 1, at.offset, page.lines)
             whole = end_of_last_batch(whole, at, page)
             at, stop = page.at, page.stop
-        if stop is PageEnd.BAD:
-            self._judge(tail.first, fd, whole)
         place = Tail(tail.first, whole, tail.inode, stop is PageEnd.SEALED)
-        ends_here = status.st_size == whole.offset
-        self._seen = (place, stat_key(status)) if is_settled(status) and ends_here else None
+        ending = Ending.CLEAN if status.st_size == whole.offset else Ending.TORN
+        if stop is PageEnd.BAD:
+            ending = classify_file_ending(self.disk, fd, whole, self._durable_seq())
+            if ending is Ending.DAMAGED:
+                raise self._corrupt(tail.first, whole, "bytes that were durable do not verify")
+        is_same = is_settled(status) and ending <= Ending.PADDED
+        self._seen = (place, stat_key(status)) if is_same else None
         return place
+
+    def _durable_seq(self) -> int:
+        """What is durable by the witnesses outside of the last segment."""
+        witness = read_watermark(self.disk, self.path)
+        return max(witness.seq if witness else 0, self.segments()[-1] - 1)
 
     def _is_unchanged(self, tail: Tail) -> bool:
         """Has nobody touched the last segment since we read its end? Then one look tells all that reading it would."""
         if self._seen is None or self._seen[0] is not tail:
             return False
         return stat_key(self.disk.stat(self.segment_path(tail.first))) == self._seen[1]
-
-    def _judge(self, first: int, fd: int, at: Position) -> None:
-        """Returns if what follows ``at`` is torn, raises if it is damaged: see ``recovery``."""
-        witness = read_watermark(self.disk, self.path)
-        durable = max(
-            highest_durable_seq_after(self.disk, fd, at.offset, _FINAL),
-            self.segments()[-1] - 1,
-            witness.seq if witness else 0,
-        )
-        if durable > at.seq:
-            raise self._corrupt(first, at, "bytes that were durable do not verify")
 
     def _corrupt(self, first: int, at: Position, message: str) -> CorruptLog:
         return CorruptLog(

@@ -88,7 +88,9 @@ def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPag
         data = read_at(disk, fd, at.offset, size)
         at_end = len(data) < size
         lines = data.split(b"\n")
-        lines.pop()  # what follows the last newline: nothing, or a line not yet whole
+        if not lines.pop() and at_end:  # what follows the last newline: nothing, or a line not yet whole
+            while lines and not lines[-1]:  # padding, up to the end of the file
+                lines.pop()
         if lines or at_end or size > MAX_LINE:
             break
         size *= 4
