@@ -285,11 +285,13 @@ class LogReader:
 
     def line_pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[list[bytes]]:
         """The lines ``first`` … ``last`` as they were written, in order. The first page is small."""
-        for page in self.pages(first, last, size):
-            yield page.lines() if isinstance(page, Page) else page
+        return (page.lines() for page in self.pages(first, last, size))
 
-    def pages(self, first: int, last: int | None, size: int) -> Iterator[list[bytes] | Page]:
-        """Verified lines; not cut up where a full segment is read from its start."""
+    def pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[Page]:
+        """Yield entries ``first`` … ``last`` (default: the tail), in order. The first page has about ``size`` bytes.
+
+        Every line has a valid sum and follows the one before it.
+        """
         end = self.tail().position.seq
         last = end if last is None else min(last, end)
         while first <= last:
@@ -298,21 +300,18 @@ class LogReader:
             while place.position.seq < last:
                 if place.position.seq < place.first:  # a segment starts
                     sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
-                page = self._page(place, size, sealed)
-                if page is None:  # the segment was swapped under us: look for the place again
+                found = self._page(place, size, sealed)
+                if found is None:  # the segment was swapped under us: look for the place again
                     self._verify_prefix(place.position)
                     break
                 size = BIG_PAGE
-                lines = (
-                    page.stretch
-                    or page.lines[max(0, first - place.position.seq - 1) : last - place.position.seq]
-                )
-                first = max(first, page.at.seq + 1)
-                if lines:
-                    yield lines
-                place = Tail(place.first, page.at, place.inode)
-                if page.stop is not PageEnd.MORE and page.at.seq < last:
-                    place = self._next_segment(place, page.stop)
+                page = found.part(place.position, first, last)
+                first = max(first, found.at.seq + 1)
+                if page is not None:
+                    yield page
+                place = Tail(place.first, found.at, place.inode)
+                if found.stop is not PageEnd.MORE and found.at.seq < last:
+                    place = self._next_segment(place, found.stop)
 
     def _verify_prefix(self, at: Position) -> None:
         """Erasing keeps the links: what was shown so far is still the past of what is there now, or that is another chat."""
@@ -358,12 +357,11 @@ class LogReader:
             raise self._corrupt(place.first, place.position, bad if stop is PageEnd.BAD else early)
         return self._open_at_start(first, place.position.link)
 
-    def line_pages_back(self, last: int | None = None) -> Iterator[list[bytes]]:
-        """The lines up to ``last``, last page first, each page in order."""
-        return (stretch.lines() for stretch in self.pages_back(last))
-
     def pages_back(self, last: int | None = None, most: int = _FINAL) -> Iterator[Page]:
-        """The same, or the last ``most`` of them, not cut up."""
+        """Yield entries ``last`` (default: the tail) and before, at most ``most``: newest page first, lines in order.
+
+        Every line has a valid sum and is the one its successor names.
+        """
         end = self.tail().position.seq
         last = end if last is None else min(last, end)
         least = max(0, last - most)
@@ -372,9 +370,9 @@ class LogReader:
             first = self.segment_of(last)
             with self.open_segment(first) as fd:
                 try:
-                    for stretch in self._segment_back(first, fd, last, least, link):
-                        yield stretch
-                        begin = stretch.first_line()
+                    for page in self._segment_back(first, fd, last, least, link):
+                        yield page
+                        begin = page.first_line()
                         last, link = parse_seq(begin) - 1, parse_prev(begin)
                 except CorruptLog:
                     if self.disk.stat(self.segment_path(first)).st_ino == self.disk.fstat(fd).st_ino:
@@ -386,10 +384,10 @@ class LogReader:
         start, end = self.read_header_at(first, fd).offset, self._end_of(last, fd)
         if link is None:
             self._continuity.check_reaches_end(first)
-        for stretch, count in read_pages_back(self.disk, fd, start, end, last - least):
-            if not self._is_last(stretch, last, link):
+        for page, count in read_pages_back(self.disk, fd, start, end, last - least):
+            if not self._is_last(page, last, link):
                 raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
-            yield stretch
+            yield page
             last, link = last - count, None
         if last >= max(first, least + 1):
             raise CorruptLog("the segment ends too early", seq=last)
@@ -455,14 +453,14 @@ class LogReader:
             error.chat, error.seq = self.chat, parse_seq(line)
             raise
 
-    def resolve_lines(self, lines: list[bytes]) -> list[bytes]:
+    def resolve_page(self, page: Page) -> list[bytes]:
         # Most lines keep nothing elsewhere, and reading a long chat is mostly this line.
-        return [self.resolve_line(line) if DEL_BYTE in line else line for line in lines]
+        return [self.resolve_line(line) if DEL_BYTE in line else line for line in page.lines()]
 
-    def entries(self, stretch: Page) -> list[Entry]:
+    def entries(self, page: Page) -> list[Entry]:
         """What verified lines say, whole."""
         try:
-            return list(chain.from_iterable(decode_page(stretch, self.resolve_line)))
+            return list(chain.from_iterable(decode_page(page, self.resolve_line)))
         except CorruptLog as error:
             error.chat = self.chat
             raise
@@ -532,7 +530,7 @@ class LogReader:
             sealed = read_if_sealed(self.disk, fd, at, _FINAL)
             while stop is PageEnd.MORE:
                 page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
-                lines = page.stretch.lines() if page.stretch else page.lines
+                lines = page.page.lines() if sealed else page.lines
                 self.offsets.record(first, status.st_ino, at.seq + 1, at.offset, lines)
                 at, stop = page.at, page.stop
         if stop is not PageEnd.BAD:

@@ -76,10 +76,23 @@ class PageEnd(Enum):
 
 
 class SegmentPage(msgspec.Struct, frozen=True, gc=False):
+    """What was read at a place. ``page`` holds the same lines as ``lines``, which are empty if nobody has cut them up."""
+
     lines: list[bytes]
     at: Position  # after the last of the lines
     stop: PageEnd
-    stretch: Page | None = None  # the lines, if nobody has cut them up yet; then ``lines`` is empty
+    page: Page
+
+    def part(self, start: Position, first: int, last: int) -> Page | None:
+        """The lines ``first`` … ``last`` of those read at ``start``; None if none of them is here."""
+        skipped, end = max(0, first - start.seq - 1), min(self.at.seq, last) - start.seq
+        if skipped >= end:
+            return None
+        if not self.lines or (skipped == 0 and end == len(self.lines)):
+            return self.page
+        begin = self.page.start + skipped + sum(map(len, self.lines[:skipped]))
+        size = end - skipped + sum(map(len, self.lines[skipped:end]))
+        return Page(self.page.data, begin, begin + size)
 
 
 def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPage:
@@ -101,7 +114,8 @@ def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPag
         good.pop()
         bad = bad or not sealed  # a second header
     stop = PageEnd.BAD if bad else PageEnd.SEALED if sealed else PageEnd.END if at_end else PageEnd.MORE
-    return SegmentPage(good, advance(at, good), stop)
+    after = advance(at, good)
+    return SegmentPage(good, after, stop, Page(data, 0, after.offset - at.offset))
 
 
 def advance(at: Position, lines: list[bytes]) -> Position:

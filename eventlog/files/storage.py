@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import EncodedEvent, decode, decode_all
+from chatfold.eventlog.codec import EncodedEvent, decode
 from chatfold.eventlog.errors import (
     ChatDeleted,
     ChatExists,
@@ -153,12 +153,12 @@ class FileStorage:
 
     async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncIterator[list[bytes]]:
         folder = self._reader(chat)
-        async for page in self._pages(folder, folder.line_pages(max(1, first), last), folder.resolve_lines):
+        async for page in self._pages(folder, folder.pages(max(1, first), last), folder.resolve_page):
             yield page
 
     def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[bytes]]:
         folder = self._reader(chat)
-        return self._pages(folder, folder.line_pages_back(last), folder.resolve_lines)
+        return self._pages(folder, folder.pages_back(last), folder.resolve_page)
 
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
         folder = self._reader(chat)
@@ -268,8 +268,7 @@ class FileStorage:
             folder, index = self._index(chat)
 
             def pages(first: int) -> Iterator[list[Entry]]:
-                for page in folder.line_pages(first, size=BIG_PAGE):
-                    yield list(decode_all(page, folder.resolve_line))
+                return map(folder.entries, folder.pages(first, size=BIG_PAGE))
 
             def read(seq: int) -> Entry | None:
                 return decode(folder.resolve_line(folder.line(seq))) if folder.link(seq) else None
