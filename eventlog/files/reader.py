@@ -5,281 +5,51 @@ append, roll, redact or delete: files are opened anew for each page, so that a s
 nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 """
 
-import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
 from chatfold.eventlog.codec import DEL_BYTE, Page, decode_page, resolve_line
-from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoSuchChat
+from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.blobs import read_blob
-from chatfold.eventlog.files.chat_dir import LOCK_FILE
-from chatfold.eventlog.files.continuity import MAX_HEADER, Continuity, is_settled, stat_key
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.offsets import STRIDE, Offsets
-from chatfold.eventlog.files.recovery import Ending, classify_ending, classify_file_ending
+from chatfold.eventlog.files.log_end import LogEnd
+from chatfold.eventlog.files.offsets import STRIDE
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
 from chatfold.eventlog.files.segment import (
+    BIG_PAGE,
     PAGE,
     PageEnd,
     Position,
     SegmentPage,
     Tail,
     bisect_line,
-    end_of_last_batch,
     ends_with_link,
-    parse_segment_name,
     read_line_after,
     read_line_before,
     read_page,
     read_pages_back,
-    segment_name,
 )
-from chatfold.eventlog.files.watermark import Watermark, read_watermark
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
     has_valid_sum,
     link_after,
-    parse_header,
     parse_prev,
     parse_seq,
 )
 
-BIG_PAGE = 1 << 18
 _FINAL = 1 << 62  # later than any seq
 
 
-class LogReader:
-    """``indexing``: for a writer, who keeps the index of a segment that it has filled, and must have seen all of it."""
-
+class LogReader(LogEnd):
     def __init__(
         self, path: Path, chat: str, disk: Disk, *, may_write: bool = False, indexing: bool = False
     ) -> None:
-        self.path = path
-        self.chat = chat
-        self.disk = disk
-        self.offsets = Offsets(path, disk, may_write=may_write)
-        self._indexing = indexing
-        self.lock = threading.Lock()  # for whoever uses one folder on several threads
-        self._tail: Tail | None = None
-        self._seen: tuple[Tail, tuple[int, ...]] | None = None  # the tail, and how the file looks
-        self.snapshots: list[int] | None = None  # those that stay, once somebody has looked
-        self._firsts: list[int] = []
-        self._paths: dict[int, Path] = {}
-        self._asked = (0, path)  # the last segment that was asked for, whether it is there
-        self._lock_file = path / LOCK_FILE
-        self._continuity = Continuity(disk, self.segments, self.segment_path)
-
-    def remember(self, tail: Tail) -> None:
-        """The log ends here: says whoever has just written it."""
-        self._tail, self._seen = tail, None
-
-    def forget(self) -> None:
-        """Drops everything remembered, because the files were changed under us."""
-        self._tail = self._seen = None
-        self._firsts = []
-        self.offsets.forget()
-
-    def chat_identity(self) -> tuple[int, int] | None:
-        """Another one for every chat that ever had this key: nobody touches a chat's lock file. None if there is no chat."""
-        try:
-            status = self.disk.stat(self._lock_file)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return status.st_ino, status.st_ctime_ns
-
-    @contextmanager
-    def translating_deletion(self) -> Iterator[None]:
-        """What looks damaged or missing because the chat was deleted meanwhile, or another took its place, is ChatDeleted."""
-        before = self.chat_identity()
-        try:
-            yield
-        except (CorruptLog, FileNotFoundError):
-            if self.chat_identity() == before:
-                raise
-            self.forget()
-            raise ChatDeleted("the chat was deleted", chat=self.chat, path=self.path) from None
-
-    @contextmanager
-    def ignoring_deletion(self) -> Iterator[None]:
-        """Left quietly if there is no such chat, or it is deleted meanwhile."""
-        with suppress(NoSuchChat, ChatDeleted), self.translating_deletion():
-            yield
-
-    # --- segments ------------------------------------------------------------------------------------
-
-    def segment_path(self, first: int) -> Path:
-        path = self._paths.get(first)
-        if path is None:  # making a Path takes longer than a stat
-            path = self._paths[first] = self.path / segment_name(first)
-        return path
-
-    def segments(self) -> list[int]:
-        """First seqs, in order. Files of other names are not ours and are left alone."""
-        try:
-            names = self.disk.names(self.path)
-        except (FileNotFoundError, NotADirectoryError):
-            raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
-        firsts = sorted([first for first in map(parse_segment_name, names) if first is not None])
-        if not firsts:
-            raise CorruptLog("a chat without a segment", chat=self.chat, path=self.path)
-        return firsts
-
-    def is_segment_end(self, seq: int) -> bool:
-        """Is this the last seq of a full segment?"""
-        return self.has_segment(seq + 1)
-
-    @contextmanager
-    def open_segment(self, first: int) -> Iterator[int]:
-        """A segment's descriptor; whatever goes wrong while it is open is told with chat and path."""
-        fd = self.disk.open_read(self.segment_path(first))
-        try:
-            yield fd
-        except ChatfoldError as error:
-            error.chat, error.path, error.seq = self.chat, self.segment_path(first), error.seq or first
-            raise
-        finally:
-            self.disk.close(fd)
-
-    def sync(self) -> None:
-        """Makes all of it durable. Segments before the last one are."""
-        with self.open_segment(self.segments()[-1]) as fd:
-            self.disk.sync(fd)
-
-    def read_header_at(self, first: int, fd: int) -> Position:
-        """The place after the header. Checks that the file is the one its name says."""
-        line, newline, _ = read_at(self.disk, fd, 0, MAX_HEADER).partition(b"\n")
-        head = parse_header(line if newline else b"")
-        if head.seq + 1 != first:
-            raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
-        self._check_belongs(first, fd)
-        return Position(head.seq, head.link.encode(), len(line) + 1)
-
-    def check_belongs(self, first: int, fd: int) -> None:
-        """Raise CorruptLog unless this open file is a segment of this chat, linked to the end of the log."""
-        self._check_belongs(first, fd)
-        self._continuity.check_reaches_end(first)
-
-    def _check_belongs(self, first: int, fd: int) -> None:
-        self._continuity.check(first, fd, has_next=self._tail is not None and first < self._tail.first)
-
-    # --- the end of the log ----------------------------------------------------------------------------
-
-    def tail(self) -> Tail:
-        """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
-        if self._tail is not None and self._is_unchanged(self._tail):
-            return self._tail
-        try:
-            self._tail = self._find_tail()
-        except CorruptLog:
-            # A writer may have gone on between two of our reads. So once more from the start, the witnesses first.
-            self.forget()
-            self._tail = self._find_tail()
-        return self._tail
-
-    def _find_tail(self) -> Tail:
-        durable = 0
-        known = self._tail
-        try:
-            if known is None:
-                # Before the files: it may lag behind, never lead.
-                witness = read_watermark(self.disk, self.path)
-                durable = witness.seq if witness else 0
-                tail = self._tail_from_watermark(witness) or self._find_end(
-                    self._open_at_start(self.segments()[-1])
-                )
-            else:
-                tail = self._find_end(known)
-            while tail.position.seq >= tail.first and self.has_segment(tail.position.seq + 1):
-                tail = self._find_end(self._open_at_start(tail.position.seq + 1, tail.position.link))
-        except FileNotFoundError:
-            self.forget()
-            if known:  # another chat may have taken the place, which has no such segment
-                return self._find_tail()
-            raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
-        if classify_ending(tail.position.seq, b"", durable) is Ending.DAMAGED:
-            raise self._corrupt(
-                tail.first, tail.position, f"seq {durable} was durable and is not there any more"
-            )
-        return tail
-
-    def _tail_from_watermark(self, witness: Watermark | None) -> Tail | None:
-        """The tail, from where the witness says on. None if there is not the very line it names, or more segments follow."""
-        if witness is None or (self._indexing and witness.end <= PAGE):
-            return None  # what is short is read whole
-        with suppress(FileNotFoundError), self.open_segment(witness.segment) as fd:
-            status = self.disk.fstat(fd)
-            if witness.is_of_line(read_line_before(self.disk, fd, witness.end)):
-                self.read_header_at(witness.segment, fd)
-                tail = self._scan_forward(Tail(witness.segment, witness.position, status.st_ino), fd, status)
-                return None if tail.sealed and self.segments()[-1] != tail.first else tail
-        return None
-
-    def has_segment(self, first: int) -> bool:
-        """Asked after each append of the next segment, which is hardly ever there: its path is not kept with the others."""
-        if self._asked[0] != first:
-            self._asked = first, self._paths.get(first) or self.path / segment_name(first)
-        try:
-            self.disk.stat(self._asked[1])
-        except FileNotFoundError:
-            return False
-        return True
-
-    def _open_at_start(self, first: int, link: bytes | None = None) -> Tail:
-        with self.open_segment(first) as fd:
-            at = self.read_header_at(first, fd)
-            if link is not None and at.link != link:
-                raise CorruptLog("the segment does not follow the one before it", offset=0, seq=first)
-            return Tail(first, at, self.disk.fstat(fd).st_ino)
-
-    def _find_end(self, tail: Tail) -> Tail:
-        with self.open_segment(tail.first) as fd:
-            status = self.disk.fstat(fd)
-            is_same = status.st_ino == tail.inode and status.st_size >= tail.position.offset
-            if not is_same or (
-                tail.position.seq >= tail.first and not ends_with_link(self.disk, fd, tail.position)
-            ):
-                self.forget()  # redacted, repaired or replaced under us: lines stand elsewhere now
-                tail = Tail(tail.first, self.read_header_at(tail.first, fd), status.st_ino)
-            return self._scan_forward(tail, fd, status)
-
-    def _scan_forward(self, tail: Tail, fd: int, status: os.stat_result) -> Tail:
-        at = whole = tail.position
-        stop = PageEnd.MORE if status.st_size > at.offset else PageEnd.END
-        while stop is PageEnd.MORE:
-            page = read_page(self.disk, fd, at, BIG_PAGE)
-            self.offsets.record(tail.first, tail.inode, at.seq + 1, at.offset, page.lines)
-            whole = end_of_last_batch(whole, at, page)
-            at, stop = page.at, page.stop
-        place = Tail(tail.first, whole, tail.inode, stop is PageEnd.SEALED)
-        ending = Ending.CLEAN if status.st_size == whole.offset else Ending.TORN
-        if stop is PageEnd.BAD:
-            ending = classify_file_ending(self.disk, fd, whole, self._durable_seq())
-            if ending is Ending.DAMAGED:
-                raise self._corrupt(tail.first, whole, "bytes that were durable do not verify")
-        is_same = is_settled(status) and ending <= Ending.PADDED
-        self._seen = (place, stat_key(status)) if is_same else None
-        return place
-
-    def _durable_seq(self) -> int:
-        """What is durable by the witnesses outside of the last segment."""
-        witness = read_watermark(self.disk, self.path)
-        return max(witness.seq if witness else 0, self.segments()[-1] - 1)
-
-    def _is_unchanged(self, tail: Tail) -> bool:
-        """Has nobody touched the last segment since we read its end? Then one look tells all that reading it would."""
-        if self._seen is None or self._seen[0] is not tail:
-            return False
-        return stat_key(self.disk.stat(self.segment_path(tail.first))) == self._seen[1]
-
-    def _corrupt(self, first: int, at: Position, message: str) -> CorruptLog:
-        return CorruptLog(
-            message, chat=self.chat, path=self.segment_path(first), offset=at.offset, seq=at.seq + 1
-        )
+        super().__init__(path, chat, disk, may_write=may_write, indexing=indexing)
+        self.lock = threading.Lock()  # for those who use one reader on several threads
+        self.snapshots: list[int] | None = None  # those that stay, once they were looked for
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -438,9 +208,6 @@ class LogReader:
         if seq == at.seq and at.link is not None:
             return at.link.decode()
         return link_after(self.line(seq)).decode() if 0 < seq <= at.seq else None
-
-    def blob(self, digest: str) -> bytes:
-        return read_blob(self.disk, self.path, digest)
 
     def resolve_line(self, line: bytes, line_of: Callable[[int], bytes] | None = None) -> bytes:
         """The line with everything it keeps elsewhere put back. ``line_of``: if not ``line``."""

@@ -10,8 +10,8 @@ from chatfold.eventlog.errors import NoSuchChat
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.chat_dir import read_key
 from chatfold.eventlog.files.disk import Disk, is_folder
-from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
-from chatfold.eventlog.files.segment import parse_segment_name
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.files.segment import BIG_PAGE, parse_segment_name
 from chatfold.eventlog.keys import chat_key
 
 _MOST_OPEN = 64  # files

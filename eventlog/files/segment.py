@@ -28,6 +28,7 @@ from chatfold.eventlog.line import (
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
+BIG_PAGE = 1 << 18
 _SUM = 19  # bytes of a line from its sum on, the newline included
 _USUAL = 2560  # bytes of a line, if one has to guess
 _PROBE, _OVERLAP = 1 << 11, 32
@@ -82,6 +83,7 @@ class SegmentPage(msgspec.Struct, frozen=True, gc=False):
     at: Position  # after the last of the lines
     stop: PageEnd
     page: Page
+    reaches_end: bool = False  # of the file: nothing followed the bytes that were read
 
     def part(self, start: Position, first: int, last: int) -> Page | None:
         """The lines ``first`` … ``last`` of those read at ``start``; None if none of them is here."""
@@ -115,7 +117,7 @@ def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPag
         bad = bad or not sealed  # a second header
     stop = PageEnd.BAD if bad else PageEnd.SEALED if sealed else PageEnd.END if at_end else PageEnd.MORE
     after = advance(at, good)
-    return SegmentPage(good, after, stop, Page(data, 0, after.offset - at.offset))
+    return SegmentPage(good, after, stop, Page(data, 0, after.offset - at.offset), at_end)
 
 
 def advance(at: Position, lines: list[bytes]) -> Position:

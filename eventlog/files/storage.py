@@ -43,10 +43,10 @@ from chatfold.eventlog.files.lock import alone, holding_lock
 from chatfold.eventlog.files.notify import Watch
 from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
-from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.redact import finish_redactions, redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
-from chatfold.eventlog.files.segment import SEGMENT_BYTES, Tail
+from chatfold.eventlog.files.segment import BIG_PAGE, SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.snapshots import (
     drop_snapshot,
     erasures,
