@@ -279,22 +279,22 @@ class Page(msgspec.Struct, frozen=True, gc=False):
         return self.data[begin : self.end - 1]
 
 
-def decode_page(stretch: Page, whole: Callable[[bytes], bytes]) -> Iterator[Iterable[Entry]]:
+def decode_page(page: Page, whole: Callable[[bytes], bytes]) -> Iterator[Iterable[Entry]]:
     """What ``decode_all`` makes of the lines, a few at a time.
 
     All are decoded at once, without cutting them up and as if none kept anything elsewhere; then once more, one by one,
     those that hold an escape.
     """
-    data, start, stop = stretch.data, stretch.start, stretch.end
+    data, start, stop = page.data, page.start, page.end
     try:
         entries = _decode_entries(memoryview(data)[start:stop])
     except DECODE_ERRORS:  # an event that we do not know is among them
         entries = []
     first = entries[0].seq if entries else 0
-    last = parse_seq(stretch.last_line())
-    # As many as there should be, first of all: a forged seq may be any number.
+    last = parse_seq(page.last_line())
+    # As many as there should be, first of all: a seq that somebody made up may be any number.
     if len(entries) != last - first + 1 or [entry.seq for entry in entries] != list(range(first, last + 1)):
-        yield decode_all(stretch.lines(), whole)
+        yield decode_all(page.lines(), whole)
         return
     done = 0
     while (at := data.find(DEL_BYTE, start, stop)) >= 0:

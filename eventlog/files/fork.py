@@ -23,10 +23,10 @@ from chatfold.eventlog.files.chat_dir import (
 )
 from chatfold.eventlog.files.disk import Disk, check_folder, read_at, read_file, replace_file
 from chatfold.eventlog.files.offsets import CACHE
-from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.runs import LOOKUPS
 from chatfold.eventlog.files.search_files import SEARCH, share_search
-from chatfold.eventlog.files.segment import Tail, segment_name
+from chatfold.eventlog.files.segment import BIG_PAGE, Tail, segment_name
 from chatfold.eventlog.files.snapshots import share_snapshots
 from chatfold.eventlog.line import build_entry_line, header_line, link_after
 from chatfold.eventlog.storage import Clock

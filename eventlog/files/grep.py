@@ -54,6 +54,7 @@ class _Search:
                 status = self._folder.disk.fstat(fd)
                 if first == tail.first and status.st_ino != tail.inode:
                     return self.run()  # swapped under us: lines stand elsewhere now
+                self._folder.check_belongs(first, fd)
                 end = tail.position.offset if first == tail.first else status.st_size
                 for offset, data in self._pieces(fd, end):
                     lines = self._proposed(data, offset)

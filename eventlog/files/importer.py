@@ -9,9 +9,9 @@ from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.blobs import write_blob
 from chatfold.eventlog.files.chat_dir import publish_chat, staging_folder, write_open_segment
 from chatfold.eventlog.files.disk import Disk, replace_file
-from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.seal import build_sealed_segment
-from chatfold.eventlog.files.segment import Position, Tail, segment_name
+from chatfold.eventlog.files.segment import BIG_PAGE, Position, Tail, segment_name
 from chatfold.eventlog.line import LineFields, header_line, link_after, parse_fields
 from chatfold.eventlog.transfer import Blob, ExportReader
 

@@ -5,295 +5,63 @@ append, roll, redact or delete: files are opened anew for each page, so that a s
 nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 """
 
-import os
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
 from chatfold.eventlog.codec import DEL_BYTE, Page, decode_page, resolve_line
-from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoSuchChat
+from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.blobs import read_blob
-from chatfold.eventlog.files.chat_dir import LOCK_FILE
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.neighbours import check_continuity
-from chatfold.eventlog.files.offsets import STRIDE, Offsets
-from chatfold.eventlog.files.recovery import highest_durable_seq_after
+from chatfold.eventlog.files.log_end import LogEnd
+from chatfold.eventlog.files.offsets import STRIDE
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
 from chatfold.eventlog.files.segment import (
+    BIG_PAGE,
     PAGE,
     PageEnd,
     Position,
     SegmentPage,
     Tail,
     bisect_line,
-    end_of_last_batch,
     ends_with_link,
-    parse_segment_name,
     read_line_after,
     read_line_before,
     read_page,
     read_pages_back,
-    segment_name,
 )
-from chatfold.eventlog.files.watermark import Watermark, read_watermark
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
     has_valid_sum,
     link_after,
-    parse_header,
     parse_prev,
     parse_seq,
 )
 
-BIG_PAGE = 1 << 18
 _FINAL = 1 << 62  # later than any seq
-_TICK = 2 * 10**9  # ns in which two changes of a file may leave it with the same time, and more
 
 
-class LogReader:
-    """``indexing``: for a writer, who keeps the index of a segment that it has filled, and must have seen all of it."""
-
+class LogReader(LogEnd):
     def __init__(
         self, path: Path, chat: str, disk: Disk, *, may_write: bool = False, indexing: bool = False
     ) -> None:
-        self.path = path
-        self.chat = chat
-        self.disk = disk
-        self.offsets = Offsets(path, disk, may_write=may_write)
-        self._indexing = indexing
-        self.lock = threading.Lock()  # for whoever uses one folder on several threads
-        self._tail: Tail | None = None
-        self._seen: tuple[Tail, tuple[int, ...]] | None = None  # the tail, and how the file looks
-        self.snapshots: list[int] | None = None  # those that stay, once somebody has looked
-        self._firsts: list[int] = []
-        self._paths: dict[int, Path] = {}
-        self._asked = (0, path)  # the last segment that was asked for, whether it is there
-        self._lock_file = path / LOCK_FILE
-        self._verified_inodes: dict[
-            int, int
-        ] = {}  # segments that fit in between the others, with their inodes
-
-    def remember(self, tail: Tail) -> None:
-        """The log ends here: says whoever has just written it."""
-        self._tail, self._seen = tail, None
-
-    def forget(self) -> None:
-        """Drops everything remembered, because the files were changed under us."""
-        self._tail = self._seen = None
-        self._firsts = []
-        self.offsets.forget()
-
-    def chat_identity(self) -> tuple[int, int] | None:
-        """Another one for every chat that ever had this key: nobody writes into its lock file. None if there is no chat.
-
-        Not the time of the inode's last change, which is another after ``chmod``.
-        """
-        try:
-            status = self.disk.stat(self._lock_file)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return status.st_ino, status.st_mtime_ns
-
-    @contextmanager
-    def translating_deletion(self) -> Iterator[None]:
-        """What looks damaged or missing because the chat was deleted meanwhile, or another took its place, is ChatDeleted."""
-        before = self.chat_identity()
-        try:
-            yield
-        except (CorruptLog, FileNotFoundError):
-            if self.chat_identity() == before:
-                raise
-            self.forget()
-            raise ChatDeleted("the chat was deleted", chat=self.chat, path=self.path) from None
-
-    @contextmanager
-    def ignoring_deletion(self) -> Iterator[None]:
-        """Left quietly if there is no such chat, or it is deleted meanwhile."""
-        with suppress(NoSuchChat, ChatDeleted), self.translating_deletion():
-            yield
-
-    # --- segments ------------------------------------------------------------------------------------
-
-    def segment_path(self, first: int) -> Path:
-        path = self._paths.get(first)
-        if path is None:  # making a Path takes longer than a stat
-            path = self._paths[first] = self.path / segment_name(first)
-        return path
-
-    def segments(self) -> list[int]:
-        """First seqs, in order. Files of other names are not ours and are left alone."""
-        try:
-            names = self.disk.names(self.path)
-        except (FileNotFoundError, NotADirectoryError):
-            raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
-        firsts = sorted([first for first in map(parse_segment_name, names) if first is not None])
-        if not firsts:
-            raise CorruptLog("a chat without a segment", chat=self.chat, path=self.path)
-        return firsts
-
-    def is_segment_end(self, seq: int) -> bool:
-        """Is this the last seq of a full segment?"""
-        return self.has_segment(seq + 1)
-
-    @contextmanager
-    def open_segment(self, first: int) -> Iterator[int]:
-        """A segment's descriptor; whatever goes wrong while it is open is told with chat and path."""
-        fd = self.disk.open_read(self.segment_path(first))
-        try:
-            yield fd
-        except ChatfoldError as error:
-            error.chat, error.path, error.seq = self.chat, self.segment_path(first), error.seq or first
-            raise
-        finally:
-            self.disk.close(fd)
-
-    def sync(self) -> None:
-        """Makes all of it durable. Segments before the last one are."""
-        with self.open_segment(self.segments()[-1]) as fd:
-            self.disk.sync(fd)
-
-    def read_header_at(self, first: int, fd: int) -> Position:
-        """The place after the header. Checks that the file is the one its name says."""
-        line, newline, _ = read_at(self.disk, fd, 0, 512).partition(b"\n")
-        head = parse_header(line if newline else b"")
-        if head.seq + 1 != first:
-            raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
-        inode = self.disk.fstat(fd).st_ino
-        if self._verified_inodes.get(first) != inode:
-            if not self._firsts or self._firsts[-1] < first:  # listed once, not with each of many segments
-                self._firsts = self.segments()
-            check_continuity(self.disk, self.segment_path, self._firsts, first)
-            self._verified_inodes[first] = inode
-        return Position(head.seq, head.link.encode(), len(line) + 1)
-
-    # --- the end of the log ----------------------------------------------------------------------------
-
-    def tail(self) -> Tail:
-        """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
-        witness = None
-        known = self._tail is not None
-        try:
-            if self._tail is None:
-                # Before the files: it may lag behind, never lead.
-                witness = read_watermark(self.disk, self.path)
-                tail = self._tail_from_watermark(witness) or self._refresh_tail(
-                    self._open_at_start(self.segments()[-1])
-                )
-            else:
-                tail = self._tail if self._is_unchanged(self._tail) else self._refresh_tail(self._tail)
-            while tail.position.seq >= tail.first and self.has_segment(tail.position.seq + 1):
-                tail = self._refresh_tail(self._open_at_start(tail.position.seq + 1, tail.position.link))
-        except FileNotFoundError:
-            self.forget()
-            if known:  # another chat may have taken the place, which has no such segment
-                return self.tail()
-            raise NoSuchChat("no such chat", chat=self.chat, path=self.path) from None
-        if witness is not None and witness.seq > tail.position.seq:
-            raise self._corrupt(
-                tail.first, tail.position, f"seq {witness.seq} was durable and is not there any more"
-            )
-        self._tail = tail
-        return tail
-
-    def _tail_from_watermark(self, witness: Watermark | None) -> Tail | None:
-        """The tail, from where the witness says on. None if there is not the very line it names, or more segments follow."""
-        if witness is None or (self._indexing and witness.end <= PAGE):
-            return None  # what is short is read whole
-        with suppress(FileNotFoundError), self.open_segment(witness.segment) as fd:
-            status = self.disk.fstat(fd)
-            if witness.is_of_line(read_line_before(self.disk, fd, witness.end)):
-                inode = status.st_ino
-                self._verified_inodes[witness.segment] = (
-                    inode  # it is ours: no other chat has a line of that sum
-                )
-                self.read_header_at(witness.segment, fd)
-                tail = self._scan_forward(Tail(witness.segment, witness.position, inode), fd, status)
-                return None if tail.sealed and self.segments()[-1] != tail.first else tail
-        return None
-
-    def has_segment(self, first: int) -> bool:
-        """Asked after each append of the next segment, which is hardly ever there: its path is not kept with the others."""
-        if self._asked[0] != first:
-            self._asked = first, self._paths.get(first) or self.path / segment_name(first)
-        try:
-            self.disk.stat(self._asked[1])
-        except FileNotFoundError:
-            return False
-        return True
-
-    def _open_at_start(self, first: int, link: bytes | None = None) -> Tail:
-        with self.open_segment(first) as fd:
-            at = self.read_header_at(first, fd)
-            if link is not None and at.link != link:
-                raise CorruptLog("the segment does not follow the one before it", offset=0, seq=first)
-            return Tail(first, at, self.disk.fstat(fd).st_ino)
-
-    def _refresh_tail(self, tail: Tail) -> Tail:
-        with self.open_segment(tail.first) as fd:
-            status = self.disk.fstat(fd)
-            is_same = status.st_ino == tail.inode and status.st_size >= tail.position.offset
-            if not is_same or (
-                tail.position.seq >= tail.first and not ends_with_link(self.disk, fd, tail.position)
-            ):
-                self.forget()  # redacted, repaired or replaced under us: lines stand elsewhere now
-                tail = Tail(tail.first, self.read_header_at(tail.first, fd), status.st_ino)
-            return self._scan_forward(tail, fd, status)
-
-    def _scan_forward(self, tail: Tail, fd: int, status: os.stat_result) -> Tail:
-        at = whole = tail.position
-        stop = PageEnd.MORE if status.st_size > at.offset else PageEnd.END
-        while stop is PageEnd.MORE:
-            page = read_page(self.disk, fd, at, BIG_PAGE)
-            if page.stop is PageEnd.BAD:
-                page = read_page(self.disk, fd, at, BIG_PAGE)  # a writer may just have rolled back
-            self.offsets.record(tail.first, tail.inode, at.seq + 1, at.offset, page.lines)
-            whole = end_of_last_batch(whole, at, page)
-            at, stop = page.at, page.stop
-        if stop is PageEnd.BAD:
-            self._judge(tail.first, fd, whole)
-        place = Tail(tail.first, whole, tail.inode, stop is PageEnd.SEALED)
-        # As long as a change may leave the file with the time it has, its looks say nothing.
-        is_settled = status.st_ctime_ns and status.st_ctime_ns < time.time_ns() - _TICK
-        ends_here = status.st_size == whole.offset
-        self._seen = (place, _stat_key(status)) if is_settled and ends_here else None
-        return place
-
-    def _is_unchanged(self, tail: Tail) -> bool:
-        """Has nobody touched the last segment since we read its end? Then one look tells all that reading it would."""
-        if self._seen is None or self._seen[0] is not tail:
-            return False
-        return _stat_key(self.disk.stat(self.segment_path(tail.first))) == self._seen[1]
-
-    def _judge(self, first: int, fd: int, at: Position) -> None:
-        """Returns if what follows ``at`` is torn, raises if it is damaged: see ``recovery``."""
-        witness = read_watermark(self.disk, self.path)
-        durable = max(
-            highest_durable_seq_after(self.disk, fd, at.offset, _FINAL),
-            self.segments()[-1] - 1,
-            witness.seq if witness else 0,
-        )
-        if durable > at.seq:
-            raise self._corrupt(first, at, "bytes that were durable do not verify")
-
-    def _corrupt(self, first: int, at: Position, message: str) -> CorruptLog:
-        return CorruptLog(
-            message, chat=self.chat, path=self.segment_path(first), offset=at.offset, seq=at.seq + 1
-        )
+        super().__init__(path, chat, disk, may_write=may_write, indexing=indexing)
+        self.lock = threading.Lock()  # for those who use one reader on several threads
+        self.snapshots: list[int] | None = None  # those that stay, once they were looked for
 
     # --- reading ---------------------------------------------------------------------------------------
 
     def line_pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[list[bytes]]:
         """The lines ``first`` … ``last`` as they were written, in order. The first page is small."""
-        for page in self.pages(first, last, size):
-            yield page.lines() if isinstance(page, Page) else page
+        return (page.lines() for page in self.pages(first, last, size))
 
-    def pages(self, first: int, last: int | None, size: int) -> Iterator[list[bytes] | Page]:
-        """Verified lines; not cut up where a full segment is read from its start."""
+    def pages(self, first: int = 1, last: int | None = None, size: int = PAGE) -> Iterator[Page]:
+        """Yield entries ``first`` … ``last`` (default: the tail), in order. The first page has about ``size`` bytes.
+
+        Every line has a valid sum and follows the one before it.
+        """
         end = self.tail().position.seq
         last = end if last is None else min(last, end)
         while first <= last:
@@ -302,21 +70,18 @@ class LogReader:
             while place.position.seq < last:
                 if place.position.seq < place.first:  # a segment starts
                     sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
-                page = self._page(place, size, sealed)
-                if page is None:  # the segment was swapped under us: look for the place again
+                found = self._page(place, size, sealed)
+                if found is None:  # the segment was swapped under us: look for the place again
                     self._verify_prefix(place.position)
                     break
                 size = BIG_PAGE
-                lines = (
-                    page.stretch
-                    or page.lines[max(0, first - place.position.seq - 1) : last - place.position.seq]
-                )
-                first = max(first, page.at.seq + 1)
-                if lines:
-                    yield lines
-                place = Tail(place.first, page.at, place.inode)
-                if page.stop is not PageEnd.MORE and page.at.seq < last:
-                    place = self._next_segment(place, page.stop)
+                page = found.part(place.position, first, last)
+                first = max(first, found.at.seq + 1)
+                if page is not None:
+                    yield page
+                place = Tail(place.first, found.at, place.inode)
+                if found.stop is not PageEnd.MORE and found.at.seq < last:
+                    place = self._next_segment(place, found.stop)
 
     def _verify_prefix(self, at: Position) -> None:
         """Erasing keeps the links: what was shown so far is still the past of what is there now, or that is another chat."""
@@ -362,12 +127,11 @@ class LogReader:
             raise self._corrupt(place.first, place.position, bad if stop is PageEnd.BAD else early)
         return self._open_at_start(first, place.position.link)
 
-    def line_pages_back(self, last: int | None = None) -> Iterator[list[bytes]]:
-        """The lines up to ``last``, last page first, each page in order."""
-        return (stretch.lines() for stretch in self.pages_back(last))
-
     def pages_back(self, last: int | None = None, most: int = _FINAL) -> Iterator[Page]:
-        """The same, or the last ``most`` of them, not cut up."""
+        """Yield entries ``last`` (default: the tail) and before, at most ``most``: newest page first, lines in order.
+
+        Every line has a valid sum and is the one its successor names.
+        """
         end = self.tail().position.seq
         last = end if last is None else min(last, end)
         least = max(0, last - most)
@@ -376,9 +140,9 @@ class LogReader:
             first = self.segment_of(last)
             with self.open_segment(first) as fd:
                 try:
-                    for stretch in self._segment_back(first, fd, last, least, link):
-                        yield stretch
-                        begin = stretch.first_line()
+                    for page in self._segment_back(first, fd, last, least, link):
+                        yield page
+                        begin = page.first_line()
                         last, link = parse_seq(begin) - 1, parse_prev(begin)
                 except CorruptLog:
                     if self.disk.stat(self.segment_path(first)).st_ino == self.disk.fstat(fd).st_ino:
@@ -388,10 +152,12 @@ class LogReader:
     def _segment_back(self, first: int, fd: int, last: int, least: int, link: bytes | None) -> Iterator[Page]:
         """Those of one segment, but none up to seq ``least``."""
         start, end = self.read_header_at(first, fd).offset, self._end_of(last, fd)
-        for stretch, count in read_pages_back(self.disk, fd, start, end, last - least):
-            if not self._is_last(stretch, last, link):
+        if link is None:
+            self._continuity.check_reaches_end(first)
+        for page, count in read_pages_back(self.disk, fd, start, end, last - least):
+            if not self._is_last(page, last, link):
                 raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
-            yield stretch
+            yield page
             last, link = last - count, None
         if last >= max(first, least + 1):
             raise CorruptLog("the segment ends too early", seq=last)
@@ -423,10 +189,18 @@ class LogReader:
         raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
     def line_in(self, first: int, fd: int, seq: int) -> bytes:
-        """One line of the segment that is open here; nothing if it is not found, or does not verify."""
+        """One line of the segment that is open here; nothing if it is not found, or does not verify.
+
+        Offsets only propose the place. The line is believed if the file is one of this chat's segments, and the line
+        follows the one before it.
+        """
+        self.check_belongs(first, fd)
         near = self._nearest_offset(first, fd, seq)
-        line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
-        return line if has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq) else b""
+        start, line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
+        if not (has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq)):
+            return b""
+        is_ours = seq == first or self._follows(fd, Position(seq - 1, None, start), parse_prev(line))
+        return line if is_ours else b""
 
     def link(self, seq: int) -> str | None:
         """Of the line; None if there is no such line."""
@@ -434,9 +208,6 @@ class LogReader:
         if seq == at.seq and at.link is not None:
             return at.link.decode()
         return link_after(self.line(seq)).decode() if 0 < seq <= at.seq else None
-
-    def blob(self, digest: str) -> bytes:
-        return read_blob(self.disk, self.path, digest)
 
     def resolve_line(self, line: bytes, line_of: Callable[[int], bytes] | None = None) -> bytes:
         """The line with everything it keeps elsewhere put back. ``line_of``: if not ``line``."""
@@ -449,14 +220,14 @@ class LogReader:
             error.chat, error.seq = self.chat, parse_seq(line)
             raise
 
-    def resolve_lines(self, lines: list[bytes]) -> list[bytes]:
+    def resolve_page(self, page: Page) -> list[bytes]:
         # Most lines keep nothing elsewhere, and reading a long chat is mostly this line.
-        return [self.resolve_line(line) if DEL_BYTE in line else line for line in lines]
+        return [self.resolve_line(line) if DEL_BYTE in line else line for line in page.lines()]
 
-    def entries(self, stretch: Page) -> list[Entry]:
+    def entries(self, page: Page) -> list[Entry]:
         """What verified lines say, whole."""
         try:
-            return list(chain.from_iterable(decode_page(stretch, self.resolve_line)))
+            return list(chain.from_iterable(decode_page(page, self.resolve_line)))
         except CorruptLog as error:
             error.chat = self.chat
             raise
@@ -496,6 +267,7 @@ class LogReader:
         first = self.segment_of(seq)
         with self.open_segment(first) as fd:
             start, inode = self.read_header_at(first, fd), self.disk.fstat(fd).st_ino
+            self._continuity.check_reaches_end(first)
             near = self._nearest_offset(first, fd, seq)
             if near[0] == first:
                 return Tail(first, start, inode)
@@ -525,13 +297,8 @@ class LogReader:
             sealed = read_if_sealed(self.disk, fd, at, _FINAL)
             while stop is PageEnd.MORE:
                 page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
-                lines = page.stretch.lines() if page.stretch else page.lines
+                lines = page.page.lines() if sealed else page.lines
                 self.offsets.record(first, status.st_ino, at.seq + 1, at.offset, lines)
                 at, stop = page.at, page.stop
         if stop is not PageEnd.BAD:
             self.offsets.store(first, status.st_size)
-
-
-def _stat_key(status: os.stat_result) -> tuple[int, ...]:
-    """What is another after every change, unless that came in the same tick of the clock as the one before."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,4 +1,4 @@
-"""Torn or damaged? The rule by which a log that does not verify to its end is told to be one or the other.
+"""What follows the valid prefix of a log: the one rule by which it is told to be padding, torn or damaged.
 
 Let v be the last seq of the valid prefix and W the highest seq that any witness calls durable: the ``head``
 file, ``synced`` in any valid line anywhere, a seal, the header of a later segment. A witness that is damaged or
@@ -12,11 +12,12 @@ disk in any order. They were never promised, and the next writer sets them aside
 import logging
 import re
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from chatfold.eventlog.files.chat_dir import set_aside
 from chatfold.eventlog.files.disk import Disk, read_at, write_all
-from chatfold.eventlog.files.segment import Tail, segment_name
+from chatfold.eventlog.files.segment import Position, Tail, segment_name
 from chatfold.eventlog.line import ENTRY_PREFIX, MAX_LINE, SEAL_PREFIX, has_valid_sum, parse_fields
 
 if TYPE_CHECKING:
@@ -24,24 +25,67 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("chatfold")
 _WINDOW = 8 * MAX_LINE
+_AFTER_ALL = 1 << 62  # a seq later than any: a seal vouches for all before it
 
 _MARKS = re.compile(rb'(?P<start>\{"(?:seq|chatfold|seal)":)|,"sum":"[0-9a-f]{16}"\}')
 
 
-def highest_durable_seq_after(disk: Disk, fd: int, start: int, last_of_sealed: int) -> int:
-    """The highest seq that valid lines after byte ``start`` call durable. ``last_of_sealed``: what a seal vouches for.
+class Ending(IntEnum):
+    """The worse one is the greater one."""
 
-    A window at a time: what follows the log may be larger than memory.
+    CLEAN = 0
+    """Nothing follows the last complete batch."""
+    PADDED = 1
+    """Only newlines follow, to the end of the file."""
+    TORN = 2
+    """An append follows that was never acknowledged."""
+    DAMAGED = 3
+    """Something acknowledged is missing."""
+
+
+def classify_ending(prefix_seq: int, rest: bytes, durable_seq: int) -> Ending:
+    """Classify what follows the valid prefix of the last segment. Pure.
+
+    prefix_seq   last seq that verifies, batches complete: v
+    rest         all bytes after it
+    durable_seq  highest seq that a witness outside ``rest`` calls durable: watermark, later segment
+
+    A witness that is missing or does not verify counts as 0. The caller reads the witnesses first, then the bytes, once:
+    a witness newer than ``rest`` calls durable what ``rest`` does not show yet, and a reader without the lock would
+    report damage where a writer is at work.
     """
-    highest, end = 0, disk.fstat(fd).st_size
-    while start < end:
+    if max(durable_seq, highest_durable_seq(rest, _AFTER_ALL)) > prefix_seq:
+        return Ending.DAMAGED  # also if the rest is empty: a file cut at a line's end verifies
+    if not rest:
+        return Ending.CLEAN
+    # Newlines before other bytes are no padding: the pages of an unsynced write reach the medium in any order, so an old
+    # page of newlines may stand in front of a new page of lines.
+    return Ending.TORN if rest.strip(b"\n") else Ending.PADDED
+
+
+def classify_file_ending(disk: Disk, fd: int, prefix: Position, durable_seq: int) -> Ending:
+    """Classify what follows ``prefix`` in a file, a window at a time: it may be larger than memory."""
+    start, end = prefix.offset, disk.fstat(fd).st_size
+    ending = classify_ending(prefix.seq, b"", durable_seq)
+    while start < end and ending is not Ending.DAMAGED:
         data = read_at(disk, fd, start, _WINDOW + MAX_LINE)  # a line that begins in one window ends in it
-        highest = max(highest, highest_durable_seq(data, last_of_sealed))
+        ending = max(ending, classify_ending(prefix.seq, data, durable_seq))
         start += _WINDOW
-    return highest
+    return ending
+
+
+def classify_change(known: Position, now: Position, durable_seq: int) -> Ending:
+    """Classify what became of the end of a log that a writer knew, now that others have been at it. Pure.
+
+    Nothing takes back what was appended; where somebody wrote more, the chain tells. TORN: what is gone was never durable.
+    """
+    if now.seq > known.seq or (now.seq, now.link) == (known.seq, known.link):
+        return Ending.CLEAN
+    return Ending.TORN if durable_seq <= now.seq and durable_seq < known.seq else Ending.DAMAGED
 
 
 def highest_durable_seq(data: bytes, last_of_sealed: int) -> int:
+    """The highest seq that valid lines call durable. ``last_of_sealed``: what a seal vouches for."""
     highest = 0
     for line in find_valid_lines(data) if b',"sum":"' in data else ():
         if line.startswith(SEAL_PREFIX):
@@ -70,13 +114,16 @@ def find_valid_lines(data: bytes) -> Iterator[bytes]:
 
 
 def cut_torn_tail(folder: "LogReader", fd: int, tail: Tail) -> Tail:
-    """Whatever follows the last whole batch was never acknowledged: sets it aside and cuts it off.
+    """Cut off what follows the last whole batch: a copy of what is torn is set aside first, padding just goes.
 
-    Where the log ends then. The caller holds the lock, so that what is torn here stays torn, and syncs what was cut.
+    Returns where the log ends then. The caller holds the lock, so that what is torn here stays torn, and syncs afterwards.
     """
     disk, start = folder.disk, tail.position.offset
     size = disk.fstat(fd).st_size - start
     if not size:
+        return tail
+    if classify_file_ending(disk, fd, tail.position, 0) is Ending.PADDED:
+        disk.truncate(fd, start)
         return tail
     rest = read_at(disk, fd, start, size) if size <= MAX_LINE else b""
     if b"\n" not in rest and has_valid_sum(rest):  # a whole line, and only its newline is missing

@@ -5,15 +5,16 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-from chatfold.eventlog.codec import Page, decode_all, decode_page
+from chatfold.eventlog.codec import decode_page
 from chatfold.eventlog.errors import NoSuchChat
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.chat_dir import read_key
 from chatfold.eventlog.files.disk import Disk, is_folder
-from chatfold.eventlog.files.quotes import Quotes
-from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
-from chatfold.eventlog.files.segment import parse_segment_name
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.files.segment import BIG_PAGE, parse_segment_name
 from chatfold.eventlog.keys import chat_key
+
+_MOST_OPEN = 64  # files
 
 
 def open_folder(path: Path | str, disk: Disk | None = None) -> LogReader:
@@ -47,9 +48,35 @@ def _scan(path: Path, first: int, last: int | None) -> Iterator[Iterable[Entry]]
 
 def entries(folder: LogReader, first: int = 1, last: int | None = None) -> Iterator[Iterable[Entry]]:
     """The entries ``first`` … ``last``, some at a time."""
-    with closing(Quotes(folder)) as quotes, folder.translating_deletion():
+    with closing(_QuotedLines(folder)) as quoted, folder.translating_deletion():
         for page in folder.pages(first, last, BIG_PAGE):
-            if isinstance(page, Page):
-                yield from decode_page(page, quotes.whole)
-            else:
-                yield decode_all(page, quotes.whole)
+            yield from decode_page(page, quoted.resolve)
+
+
+class _QuotedLines:
+    """What entries keep elsewhere, for a reader of very many of them.
+
+    Opening a file takes longer than reading a line of it. So the segments that are referred to stay open while the
+    reading lasts: a line that has to be looked for there was read before it could be erased, and says what it said then.
+    """
+
+    def __init__(self, folder: LogReader) -> None:
+        self._folder = folder
+        self._files: dict[int, int] = {}
+
+    def resolve(self, line: bytes) -> bytes:
+        return self._folder.resolve_line(line, self._line)
+
+    def _line(self, seq: int) -> bytes:
+        first = self._folder.segment_of(seq)
+        fd = self._files.get(first)
+        if fd is None:
+            if len(self._files) == _MOST_OPEN:
+                self.close()
+            fd = self._files[first] = self._folder.disk.open_read(self._folder.segment_path(first))
+        return self._folder.line_in(first, fd, seq) or self._folder.line(seq)
+
+    def close(self) -> None:
+        for fd in self._files.values():
+            self._folder.disk.close(fd)
+        self._files.clear()

@@ -87,11 +87,11 @@ class SealedSegment(msgspec.Struct, frozen=True, gc=False):
     def page(self, at: Position, size: int) -> SegmentPage:
         """What ``read_page`` reads there, but not cut into lines."""
         end = self.data.rfind(b"\n", at.offset, at.offset + size) + 1 or self.data.index(b"\n", at.offset) + 1
-        stretch = Page(self.data, at.offset, end)
+        page = Page(self.data, at.offset, end)
         if end == len(self.data):
-            return SegmentPage([], self.at, PageEnd.SEALED, stretch)
+            return SegmentPage([], self.at, PageEnd.SEALED, page)
         following = self.data[end : self.data.index(b",", end) + 1]
-        return SegmentPage([], Position(parse_seq(following) - 1, None, end), PageEnd.MORE, stretch)
+        return SegmentPage([], Position(parse_seq(following) - 1, None, end), PageEnd.MORE, page)
 
 
 def read_if_sealed(disk: Disk, fd: int, start: Position, last: int) -> SealedSegment | None:

@@ -28,6 +28,7 @@ from chatfold.eventlog.line import (
 
 SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
+BIG_PAGE = 1 << 18
 _SUM = 19  # bytes of a line from its sum on, the newline included
 _USUAL = 2560  # bytes of a line, if one has to guess
 _PROBE, _OVERLAP = 1 << 11, 32
@@ -76,10 +77,24 @@ class PageEnd(Enum):
 
 
 class SegmentPage(msgspec.Struct, frozen=True, gc=False):
+    """What was read at a place. ``page`` holds the same lines as ``lines``, which are empty if nobody has cut them up."""
+
     lines: list[bytes]
     at: Position  # after the last of the lines
     stop: PageEnd
-    stretch: Page | None = None  # the lines, if nobody has cut them up yet; then ``lines`` is empty
+    page: Page
+    reaches_end: bool = False  # of the file: nothing followed the bytes that were read
+
+    def part(self, start: Position, first: int, last: int) -> Page | None:
+        """The lines ``first`` … ``last`` of those read at ``start``; None if none of them is here."""
+        skipped, end = max(0, first - start.seq - 1), min(self.at.seq, last) - start.seq
+        if skipped >= end:
+            return None
+        if not self.lines or (skipped == 0 and end == len(self.lines)):
+            return self.page
+        begin = self.page.start + skipped + sum(map(len, self.lines[:skipped]))
+        size = end - skipped + sum(map(len, self.lines[skipped:end]))
+        return Page(self.page.data, begin, begin + size)
 
 
 def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPage:
@@ -88,7 +103,9 @@ def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPag
         data = read_at(disk, fd, at.offset, size)
         at_end = len(data) < size
         lines = data.split(b"\n")
-        lines.pop()  # what follows the last newline: nothing, or a line not yet whole
+        if not lines.pop() and at_end:  # what follows the last newline: nothing, or a line not yet whole
+            while lines and not lines[-1]:  # padding, up to the end of the file
+                lines.pop()
         if lines or at_end or size > MAX_LINE:
             break
         size *= 4
@@ -99,7 +116,8 @@ def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPag
         good.pop()
         bad = bad or not sealed  # a second header
     stop = PageEnd.BAD if bad else PageEnd.SEALED if sealed else PageEnd.END if at_end else PageEnd.MORE
-    return SegmentPage(good, advance(at, good), stop)
+    after = advance(at, good)
+    return SegmentPage(good, after, stop, Page(data, 0, after.offset - at.offset), at_end)
 
 
 def advance(at: Position, lines: list[bytes]) -> Position:
@@ -139,8 +157,8 @@ def read_line_before(disk: Disk, fd: int, end: int) -> bytes:
         size *= 8
 
 
-def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> bytes:
-    """The line ``count`` lines after the one at ``offset``, as far as newlines tell; nothing if there is none.
+def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> tuple[int, bytes]:
+    """(its byte, the line) ``count`` lines after the one at ``offset``, as far as newlines tell; no line if there is none.
 
     ``size``: the bytes that are read at first, if that makes sense.
     """
@@ -152,9 +170,9 @@ def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> 
             start = data.find(b"\n", start) + 1 or len(data)
         end = data.find(b"\n", start)
         if end >= 0:
-            return data[start:end]
+            return offset + start, data[start:end]
         if len(data) < size or size > MAX_LINE * (count + 1):
-            return b""
+            return offset, b""
         size *= 4
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import EncodedEvent, Page, decode, decode_all
+from chatfold.eventlog.codec import EncodedEvent, Page, decode
 from chatfold.eventlog.errors import (
     ChatDeleted,
     ChatExists,
@@ -42,10 +42,10 @@ from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.preparation import Preparation
 from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
-from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.redact import find_family, redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
-from chatfold.eventlog.files.segment import PAGE, SEGMENT_BYTES, Tail
+from chatfold.eventlog.files.segment import BIG_PAGE, SEGMENT_BYTES, Tail
 from chatfold.eventlog.files.snapshots import (
     drop_snapshot,
     keep_file,
@@ -148,15 +148,15 @@ class FileStorage(Storage):
 
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
-        return self._pages(folder, folder.pages(max(1, first), last, PAGE), _page_of)
+        return self._pages(folder, folder.pages(max(1, first), last), _as_it_is)
 
     def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
-        return self._pages(folder, folder.pages_back(last), _page_of)
+        return self._pages(folder, folder.pages_back(last), _as_it_is)
 
     def read_entries(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[list[Entry]]:
         folder = self._reader(chat)
-        pages = map(_page_of, folder.pages(max(1, first), last, PAGE))
+        pages = folder.pages(max(1, first), last)
         return self._pages(folder, pages, folder.entries)
 
     def read_entries_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[Entry]]:
@@ -271,8 +271,7 @@ class FileStorage(Storage):
         with folder.lock:  # an index serves one thread at a time
 
             def pages(first: int) -> Iterator[list[Entry]]:
-                for page in folder.line_pages(first, size=BIG_PAGE):
-                    yield list(decode_all(page, folder.resolve_line))
+                return map(folder.entries, folder.pages(first, size=BIG_PAGE))
 
             def read(seq: int) -> Entry | None:
                 return decode(folder.resolve_line(folder.line(seq))) if folder.link(seq) else None
@@ -461,8 +460,8 @@ def _next(folder: LogReader, pages: Iterator[P], made: Callable[[P], T]) -> T | 
             raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
 
 
-def _page_of(lines: list[bytes] | Page) -> Page:
-    return lines if isinstance(lines, Page) else Page.of(lines)
+def _as_it_is(page: Page) -> Page:
+    return page
 
 
 @contextmanager

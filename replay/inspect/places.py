@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 from chatfold.agent import Chat, Store
 from chatfold.agent.exporting import read_chunks
 from chatfold.eventlog import ChatfoldError, NoSuchChat
-from chatfold.eventlog.files.reader import BIG_PAGE
 from chatfold.eventlog.files.scan import open_folder
-from chatfold.eventlog.files.segment import parse_segment_name
+from chatfold.eventlog.files.segment import BIG_PAGE, parse_segment_name
 from chatfold.eventlog.transfer import ExportWriter
 from chatfold.projections import Projection
 

@@ -308,7 +308,7 @@ def reads_right(chat: Path) -> bool:
     folder = LogReader(chat, "chat", Disk(), may_write=True)
     singly = [decode(folder.line(seq)).event for seq in range(300, 0, -1)]
     span = [parse_seq(line) for page in folder.line_pages(117, 203) for line in page]
-    back = [parse_seq(page[-1]) for page in LogReader(chat, "chat", Disk()).line_pages_back(203)]
+    back = [parse_seq(page.last_line()) for page in LogReader(chat, "chat", Disk()).pages_back(203)]
     return singly == [Noted("n", seq - 1) for seq in range(300, 0, -1)] and (
         span == list(range(117, 204)) and back[0] == 203
     )

@@ -55,7 +55,7 @@ def test_same_entries(
     assert repr(back(folder, None, count)) == repr(expected[max(0, len(expected) - count) :])
     upto = min(upto, len(expected))
     assert repr(back(folder, upto, count)) == repr(expected[max(0, upto - count) : upto])
-    assert [line for page in reversed(list(folder.line_pages_back())) for line in page] == [
+    assert [line for page in reversed(list(folder.pages_back())) for line in page.lines()] == [
         line for page in folder.line_pages() for line in page
     ]
 

@@ -23,10 +23,10 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.codec import Page, decode, decode_all, decode_lines, decode_page
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
+from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.seal import SegmentDigest, build_sealed_segment, read_if_sealed
-from chatfold.eventlog.files.segment import PageEnd, read_page
+from chatfold.eventlog.files.segment import BIG_PAGE, PageEnd, read_page
 from chatfold.eventlog.line import parse_seal
 
 LONG = [letter * size for letter, size in zip("abcdef", (512, 600, 3_000, 20_000, 700, 513), strict=True)]

@@ -73,7 +73,7 @@ class BrokenLog:
     def read_back(self) -> list[Entry] | None:
         folder = LogReader(self.path, "chat", Disk())
         try:
-            pages = list(folder.line_pages_back())
+            pages = [page.lines() for page in folder.pages_back()]
             return [decode(folder.resolve_line(line)) for page in reversed(pages) for line in page]
         except (CorruptLog, NewerFormat):
             return None

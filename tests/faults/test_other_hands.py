@@ -112,7 +112,7 @@ async def test_what_the_lock_file_says_decides_nothing(fast_folder: Path, text: 
 # --- the file is changed under the writer -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("line", [b"a note of mine\n", b"\n", b'{"seq":4,"ts":1,"event":{}}\n', b"no end"])
+@pytest.mark.parametrize("line", [b"a note of mine\n", b"\n \n", b'{"seq":4,"ts":1,"event":{}}\n', b"no end"])
 async def test_a_line_that_an_editor_added_is_set_aside(fast_folder: Path, line: bytes) -> None:
     folder = fast_folder / "chats" / "chat"
     async with Log(FileStorage(fast_folder)) as log:

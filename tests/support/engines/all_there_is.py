@@ -60,7 +60,7 @@ async def _answer(engine: Engine, ask: Asked, root: Path) -> Any:
 
 def _of_the_log(engine: Engine, store: Any, key: str, root: Path) -> dict[str, Asked]:
     log = store.log
-    folder = engine.module("eventlog.layout").chat_path(root, key)
+    folder = engine.chat_path(root, key)
 
     async def entries() -> Any:
         return [entry async for entry in log.read(key)]

@@ -7,7 +7,7 @@ the witness. Files are written in place, as a disk does it: a fork that shares a
 from collections.abc import Callable
 from pathlib import Path
 
-GARBAGE = (b"\0" * 40, b'{"seq":9', b"\n", b"not a line\n", b'{"seq":1,"ts":1}\n', b"\xff\xfe{}\n\n")
+GARBAGE = (b"\0" * 40, b'{"seq":9', b"\n \n", b"not a line\n", b'{"seq":1,"ts":1}\n', b"\xff\xfe{}\n\n")
 
 
 def _segments(folder: Path) -> list[Path]:

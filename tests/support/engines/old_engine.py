@@ -43,6 +43,11 @@ class Engine(NamedTuple):
     def module(self, name: str) -> Any:
         return import_module(f"{self.prefix}{name}")
 
+    def chat_path(self, root: Path, key: str) -> Path:
+        moved = "eventlog.layout" if self.name == "old" else "eventlog.files.chat_dir"
+        path: Path = self.module(moved).chat_path(root, key)
+        return path
+
     def modules(self, package: str) -> list[ModuleType]:
         """Those of a package that are imported by now."""
         start = f"{self.prefix}{package}."

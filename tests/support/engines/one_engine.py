@@ -107,8 +107,7 @@ class Work:
     # --- what is meant -----------------------------------------------------------------------------------
 
     def folder(self, chat: str) -> Path:
-        folder: Path = self.engine.module("eventlog.layout").chat_path(self.root, chat)
-        return folder
+        return self.engine.chat_path(self.root, chat)
 
     def events(self, step: Step) -> tuple[Any, ...]:
         translated: tuple[Any, ...] = translate(step.events, self.engine.eventlog)
