@@ -7,7 +7,7 @@ think of lines that nothing links to it, because what stood in between is gone.
 - **The trunk** is what is linked to the entry that ``head`` names. If no line is, it is the longest chain; but where that one
   and the chain from entry 1 exclude each other, the one that needs fewer files to be wrong; and none, if that does not tell.
 - A line that does not verify is lost, but still says between which links it stood. It joins what it stood between: no
-  accident makes two links of 64 bits fit. So does the header of a segment that holds lines of the trunk.
+  accident makes two links of 64 bits fit. So does the header of a segment that holds lines of the trunk, if it leads to entry 1.
 - **The ends**: lines linked to entry 1, or up to the last entry, that a hole separates from the trunk. They stay if nothing
   contradicts them, and if they are not just the content of one file, which may have been exchanged as a whole.
 - **All else is unproven**: it contradicts the trunk, or lies between two holes.
@@ -35,9 +35,14 @@ class Evidence(msgspec.Struct):
     lines: dict[int, list[SurveyedLine]] = {}
     ends: dict[bytes, bytes] = {}  # link -> prev, of lines that do not verify
     heads: dict[int, Head] = {}  # by file
-    names: set[int] = set()  # the first seqs in the names of segments
-    broken: set[int] = set()  # files with bytes that are no line
+    firsts: dict[int, int] = {}  # the first seqs in the names of the segments, by file
+    broken: set[int] = set()  # files that are visibly not as they were written
     live: set[int] = set()  # files that were not set aside
+
+    def find_misplaced(self) -> set[int]:
+        """Segments that have another name than their header says."""
+        names, heads = self.firsts, self.heads
+        return {file for file in names if file in heads and heads[file].seq + 1 != names[file]}
 
 
 class Chain(msgspec.Struct):
@@ -56,7 +61,7 @@ class Chain(msgspec.Struct):
 def find_own_lines(evidence: Evidence) -> Chain:
     """The lines that are this chat's, and the links that are known of those that are gone."""
     links = _Links(evidence)
-    own = _find_trunk(links, evidence.watermark)
+    own = _find_trunk(links, evidence)
     if own.lines:
         ends = [*_find_beginnings(links, own), _find_last_lines(links, evidence)]
         for end in ends:
@@ -73,7 +78,7 @@ class _Links:
         self._ends_after = {prev: link for link, prev in evidence.ends.items()}
         self.before: dict[_Point, SurveyedLine] = {}  # the line that ends there
         self.after: dict[_Point, list[SurveyedLine]] = {}  # those that start there
-        self.live = evidence.live
+        self.live, self.misplaced = evidence.live, evidence.find_misplaced()
         for seq in sorted(evidence.lines):
             for line in evidence.lines[seq]:
                 self._add(line)
@@ -102,25 +107,32 @@ class _Links:
         """What is linked to this point, and before it."""
         seq, link = point
         found, used = Chain({}, {seq: link}), set[bytes]()
-        file: int | None = None
         while seq > 0:
             line = self.before.get((seq, link))
-            head = None if file is None else self._heads.get(file)
             if line is not None:
                 found.lines[seq] = line
-                seq, link, file = seq - 1, line.prev, line.file
+                link = line.prev
             elif link in self._ends and link not in used:
                 used.add(link)
-                seq, link = seq - 1, self._ends[link]
-            elif head is not None and 0 < head.seq < seq:
-                seq, link = head.seq, head.link.encode()
+                link = self._ends[link]
             else:
                 break
+            seq -= 1
             found.links[seq] = link
         return found
 
+    def before_header_of(self, chain: Chain) -> Chain:
+        """What leads from entry 1 to the header of the segment in which the chain starts."""
+        line = chain.lines.get(min(chain.lines, default=0))
+        head = None if line is None else self._heads.get(line.file)
+        if head is None or head.seq in chain.links:
+            return Chain()
+        found = self.down((head.seq, head.link.encode()))
+        return found if found.links.get(0) == _START[1] else Chain()
+
     def up(self, point: _Point) -> Chain:
-        """What follows this point. Where several lines do, the one that most lines follow; none, if that does not tell."""
+        """What follows this point. Where several lines do, the one in a file of the right name, then the one that most
+        lines follow; none, if that does not tell."""
         found = Chain({}, {point[0]: point[1]})
         while True:
             options = self.after.get(point, [])
@@ -130,13 +142,16 @@ class _Links:
                 if not options:
                     return found
                 found.links[point[0]] = point[1]
-            heights = [self.heights.get((line.seq, line.link), 0) for line in options]
-            if len(options) > 1 and heights.count(max(heights)) > 1:
+            ranks = [self._rank(line) for line in options]
+            if ranks.count(max(ranks)) > 1:
                 return found
-            line = options[heights.index(max(heights))]
+            line = options[ranks.index(max(ranks))]
             point = (line.seq, line.link)
             found.lines[line.seq] = line
             found.links[line.seq] = line.link
+
+    def _rank(self, line: SurveyedLine) -> tuple[bool, int]:
+        return line.file not in self.misplaced, self.heights.get((line.seq, line.link), 0)
 
     def _over_the_end(self, point: _Point) -> _Point:
         """The point after lines that are gone, but whose ends still say what they stood between."""
@@ -154,24 +169,31 @@ class _Links:
     def files(self, chain: Chain) -> set[int]:
         return {line.file for line in chain.lines.values()} & self.live
 
+    def weight(self, chain: Chain) -> tuple[int, int]:
+        return len(self.files(chain)), len(chain.lines)
 
-def _find_trunk(links: _Links, watermark: Watermark | None) -> Chain:
+
+def _find_trunk(links: _Links, evidence: Evidence) -> Chain:
+    watermark = evidence.watermark
     durable = None if watermark is None else (watermark.seq, watermark.link.encode())
     if durable is not None and links.is_known(durable):
         trunk = links.down(durable)
+        trunk.add(links.before_header_of(trunk))
         trunk.add(links.up(durable))
         return trunk
-    beginning = links.up(_START)
-    others = [links.down(top) for top in links.tops()[:_MOST_TOPS]]
-    rivals = [chain for chain in others if chain.contradicts(beginning.links)]
-    if not beginning.lines or not rivals:
-        return max(beginning, *others, key=_length) if others else beginning
-    rival = max(rivals, key=_length)
-    if_beginning = len(links.files(rival)) + _is_doubted(beginning, links, durable)
-    if_rival = len(links.files(beginning)) + _is_doubted(rival, links, durable)
-    if if_beginning == if_rival:
+    chains = [links.up(_START), *(links.down(top) for top in links.tops()[:_MOST_TOPS])]
+    one = chains[0] if chains[0].lines else max(chains, key=_length)
+    rivals = [chain for chain in chains if chain.contradicts(one.links)]
+    if one is not chains[0] and (rivals or links.misplaced):
+        return Chain()  # nothing is sure: there is neither the entry that head names nor entry 1
+    if not rivals:
+        return one
+    other = max(rivals, key=_length)
+    if_one = len(links.files(other)) + _count_doubts(one, links, evidence)
+    if_other = len(links.files(one)) + _count_doubts(other, links, evidence)
+    if if_one == if_other:
         return Chain()
-    return beginning if if_beginning < if_rival else rival
+    return one if if_one < if_other else other
 
 
 _MOST_TOPS = 64  # of the chains that are compared: accidents leave few, and each may be as long as the log
@@ -181,15 +203,18 @@ def _length(chain: Chain) -> int:
     return len(chain.lines)
 
 
-def _is_doubted(chain: Chain, links: _Links, durable: _Point | None) -> bool:
-    """Must ``head`` be wrong, too, or more be gone, if this is the chat's chain?"""
-    if durable is None:
-        return False
-    seq, link = durable
-    last = max(chain.lines)
-    if seq <= last:
-        return chain.links.get(seq, link) != link
-    return not any(point[0] > last and line.file in links.live for point, line in links.before.items())
+def _count_doubts(chain: Chain, links: _Links, evidence: Evidence) -> int:
+    """What else must be wrong, if this is the chat's chain: names of files, and ``head``, or more files than are there."""
+    doubts = len(links.files(chain) & links.misplaced)
+    watermark, last = evidence.watermark, max(chain.lines)
+    if watermark is None:
+        return doubts
+    link = watermark.link.encode()
+    if watermark.seq <= last:
+        return doubts + (chain.links.get(watermark.seq, link) != link)
+    beyond = (line.file for point, line in links.before.items() if point[0] > last)
+    others = [*beyond, *(file for file, first in evidence.firsts.items() if first > last)]
+    return doubts + (not any(file in links.live for file in others))
 
 
 def _find_beginnings(links: _Links, own: Chain) -> list[Chain]:
@@ -213,16 +238,12 @@ def _is_believed(end: Chain, own: Chain, links: _Links, evidence: Evidence) -> b
     files = links.files(end)
     if end.contradicts(own.links) or not files:
         return False
-    is_one_file = (
-        len(files) == 1
-        and not files & links.files(own)
-        and not files & evidence.broken
-        and max(end.lines) + 1 not in evidence.names
-    )
-    if is_one_file:
-        return False
+    if len(files) == 1 and max(end.lines) + 1 not in evidence.firsts.values() and not files & evidence.broken:
+        beside = (line for line in links.before.values() if line.file in files and line.seq not in end.lines)
+        if not any(beside):
+            return False
     rivals = [run for run in _find_runs(links, own, end) if run.contradicts(end.links)]
-    return all(len(links.files(rival)) < len(files) for rival in rivals)
+    return all(links.weight(rival) < links.weight(end) for rival in rivals)
 
 
 def _find_runs(links: _Links, own: Chain, end: Chain) -> Iterator[Chain]:

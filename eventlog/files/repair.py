@@ -16,6 +16,7 @@ What ``repair`` promises:
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -90,15 +91,16 @@ class _Files:
 
 
 def _gather(folder: LogReader, files: _Files, surveys: dict[int, SegmentSurvey]) -> Evidence:
-    found = Evidence(read_watermark(folder.disk, folder.path), names=set(files.firsts))
-    found.live = set(range(len(files.firsts)))
+    found = Evidence(read_watermark(folder.disk, folder.path))
+    found.firsts = dict(enumerate(files.firsts))
+    found.live = set(found.firsts)
     for number, survey in surveys.items():
         for seq, lines in survey.lines.items():
             found.lines.setdefault(seq, []).extend(lines)
         found.ends.update(survey.ends)
         if survey.head is not None:
             found.heads[number] = survey.head
-        if survey.is_broken:
+        if survey.head is None or any(flaw.offset for flaw in survey.flaws):
             found.broken.add(number)
     return found
 
@@ -144,7 +146,18 @@ class _Repair:
                 self._set_aside(number)
                 self.folder.disk.unlink(self.folder.segment_path(first))
                 self.folder.disk.sync_folder(self.folder.path)
+        self._set_blobs_aside()
         self.report.unproven = sorted(self.strange)
+
+    def _set_blobs_aside(self) -> None:
+        """Those that have another content than their name says. The entries that need them are lost by now."""
+        disk, blobs = self.folder.disk, self.folder.path / BLOBS
+        for name in blob_names(disk, self.folder.path):
+            data = read_file(disk, blobs / name)
+            if sha256(data).hexdigest() != name:
+                self.report.kept.append(set_aside(disk, self.folder.path, f"blob-{name}", data))
+                disk.unlink(blobs / name)
+                disk.sync_folder(blobs)
 
     def _mend_segment(self, first: int, following: int, link: bytes) -> bytes:
         """Writes the lines of seqs ``first`` … ``following`` - 1, unless they stand there. The link after them."""

@@ -55,7 +55,6 @@ class SegmentSurvey(msgspec.Struct):
     lines: dict[int, list[SurveyedLine]]  # every entry that verifies, by seq, in the order of the file
     flaws: list[Flaw]
     sealed: bool = False
-    is_broken: bool = False  # it has bytes that are no line
     last: int = 0  # the highest seq of the run from the start that has no flaw
     newer: NewerFormat | None = None  # why this chatfold must not touch it
     ends: dict[bytes, bytes] = {}  # link -> prev: what lines that do not verify still say at their ends
@@ -139,7 +138,6 @@ class _Survey:
 
     def _look_inside(self, line: bytes) -> None:
         """Lines may stand in the middle of other bytes; and of one that does not verify, most says what was written."""
-        self.found.is_broken = True
         start = 0
         for inner in find_valid_lines(line):
             start = line.index(inner, start)
