@@ -4,8 +4,8 @@ A line of another chat verifies, too. What tells the two apart is the chain: a l
 before. So everything that is linked to a line of this chat is this chat's, and the question is where to begin, and what to
 think of lines that nothing links to it, because what stood in between is gone.
 
-- **The trunk** is what is linked to the entry that ``head`` names. If no line is, it is the longest chain; but where that one
-  and the chain from entry 1 exclude each other, the one that needs fewer files to be wrong; and none, if that does not tell.
+- **The trunk** is what is linked to the entry that ``head`` names. If no line is, it is the chain from entry 1; but where another
+  chain excludes it, the one that needs fewer files to be wrong; and none, if that does not tell.
 - A line that does not verify is lost, but still says between which links it stood. It joins what it stood between: no
   accident makes two links of 64 bits fit. So does the header of a segment that holds lines of the trunk, if it leads to entry 1.
 - **The ends**: lines linked to entry 1, or up to the last entry, that a hole separates from the trunk. They stay if nothing
@@ -181,19 +181,21 @@ def _find_trunk(links: _Links, evidence: Evidence) -> Chain:
         trunk.add(links.before_header_of(trunk))
         trunk.add(links.up(durable))
         return trunk
-    chains = [links.up(_START), *(links.down(top) for top in links.tops()[:_MOST_TOPS])]
-    one = chains[0] if chains[0].lines else max(chains, key=_length)
-    rivals = [chain for chain in chains if chain.contradicts(one.links)]
-    if one is not chains[0] and (rivals or links.misplaced):
-        return Chain()  # nothing is sure: there is neither the entry that head names nor entry 1
+    beginning = links.up(_START)
+    others = [links.down(top) for top in links.tops()[:_MOST_TOPS]]
+    if (
+        not beginning.lines
+    ):  # neither the entry that head names is there nor entry 1: sure is only what stands alone
+        return others[0] if len(others) == 1 and not links.misplaced else Chain()
+    rivals = [chain for chain in others if chain.contradicts(beginning.links)]
     if not rivals:
-        return one
-    other = max(rivals, key=_length)
-    if_one = len(links.files(other)) + _count_doubts(one, links, evidence)
-    if_other = len(links.files(one)) + _count_doubts(other, links, evidence)
-    if if_one == if_other:
+        return beginning
+    rival = max(rivals, key=_length)
+    if_beginning = len(links.files(rival)) + _count_doubts(beginning, links, evidence)
+    if_rival = len(links.files(beginning)) + _count_doubts(rival, links, evidence)
+    if if_beginning == if_rival:
         return Chain()
-    return one if if_one < if_other else other
+    return beginning if if_beginning < if_rival else rival
 
 
 _MOST_TOPS = 64  # of the chains that are compared: accidents leave few, and each may be as long as the log
