@@ -10,6 +10,7 @@ import asyncio
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -158,19 +159,18 @@ async def _judge_reads(
     log: Log, chat: str, right: list[Entry], chance: random.Random, figures: Figures
 ) -> None:
     first = chance.randint(1, len(right))
-    reads = {
-        "last": (lambda: log.last(chat, 5), right[-5:]),
-        "the first of them": (lambda: _taken(log, chat, first), right[first - 1 :]),
-        "all": (lambda: _taken(log, chat, 1), right),
-    }
-    for name, (read, wanted) in reads.items():
+    for name, read, wanted in (
+        ("the last", partial(log.last, chat, 5), right[-5:]),
+        (f"from {first} on", partial(_taken, log, chat, first), right[first - 1 :]),
+        ("all", partial(_taken, log, chat, 1), right),
+    ):
         try:
             found = await read()
         except (CorruptLog, ChatDeleted):
             figures.count("told")
             continue
         if found != wanted:
-            raise Wrong(f"{chat}: {name} from {first} on")
+            raise Wrong(f"{chat} read wrong: {name}")
 
 
 async def _taken(log: Log, chat: str, first: int) -> list[Entry]:

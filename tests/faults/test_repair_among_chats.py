@@ -156,7 +156,7 @@ class Damage(NamedTuple):
     file: int
     theirs: int
     at: int
-    count: int
+    number: int
 
 
 damages = st.builds(
@@ -184,15 +184,15 @@ def _damage(files: dict[str, list[bytes]], pair: Pair, damage: Damage) -> None:
         case "splice":
             files[name] = [
                 *lines[:at],
-                *foreign[at : at + damage.count],
-                *lines[min(len(lines), at + damage.count) :],
+                *foreign[at : at + damage.number],
+                *lines[min(len(lines), at + damage.number) :],
             ]
         case "delete":
-            files[name] = [*lines[:at], *lines[at + damage.count :]]
+            files[name] = [*lines[:at], *lines[at + damage.number :]]
         case "flip":
             data = bytearray(b"".join(lines))
             if data:
-                data[damage.at % len(data)] ^= damage.count
+                data[damage.at % len(data)] ^= damage.number
             files[name] = bytes(data).splitlines(keepends=True)
         case "drop" if len(files) > 1:
             del files[name]
