@@ -169,9 +169,6 @@ class _Links:
     def files(self, chain: Chain) -> set[int]:
         return {line.file for line in chain.lines.values()} & self.live
 
-    def weight(self, chain: Chain) -> tuple[int, int]:
-        return len(self.files(chain)), len(chain.lines)
-
 
 def _find_trunk(links: _Links, evidence: Evidence) -> Chain:
     watermark = evidence.watermark
@@ -245,7 +242,8 @@ def _is_believed(end: Chain, own: Chain, links: _Links, evidence: Evidence) -> b
         if not any(beside):
             return False
     rivals = [run for run in _find_runs(links, own, end) if run.contradicts(end.links)]
-    return all(links.weight(rival) < links.weight(end) for rival in rivals)
+    # A rival that nothing links to the trunk needs a file more to be wrong: the one with the hole after it.
+    return all(len(links.files(rival)) <= len(files) for rival in rivals)
 
 
 def _find_runs(links: _Links, own: Chain, end: Chain) -> Iterator[Chain]:
