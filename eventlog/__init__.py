@@ -36,7 +36,8 @@ from chatfold.eventlog.errors import (
     ReadOnly,
 )
 from chatfold.eventlog.events import *  # noqa: F403 (the vocabulary)
-from chatfold.eventlog.files.check import check, repair, salvage
+from chatfold.eventlog.files.check import check
+from chatfold.eventlog.files.repair import repair, salvage
 from chatfold.eventlog.files.scan import scan
 from chatfold.eventlog.files.storage import FileStorage
 from chatfold.eventlog.log import Log

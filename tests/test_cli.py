@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chatfold.eventlog import scan
+from chatfold.eventlog.line import add_checksum
 from chatfold.replay.cli import VERBS, cli
 
 TAGS = [
@@ -196,6 +197,20 @@ def test_salvage_copies_out_what_verifies(chat: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert f"{ENTRIES - 1} entries" in result.stdout
     assert (tmp_path / "out" / "salvaged.jsonl").read_bytes().count(b"\n") == ENTRIES - 1
+
+
+def test_what_may_be_another_chats_is_named_by_repair_and_salvage(chat: Path, tmp_path: Path) -> None:
+    other = chat.parent / "lexer-bug-what-if-1"
+    theirs = segment(other).read_bytes().splitlines(keepends=True)[-1]
+    strange = theirs.replace(b'"seq":', b'"seq":1', 1)  # far from all the others, so linked to none
+    body = strange[: strange.index(b',"sum"')]
+    segment(chat).write_bytes(segment(chat).read_bytes() + add_checksum(body) + b"\n")
+    damage(chat, b'"args":{"path"', b'"args":{"bath"')
+    salvaged = run("salvage", chat, tmp_path / "out")
+    assert "1 line that may be another chat's" in salvaged.stdout
+    assert (tmp_path / "out" / "unproven.jsonl").read_bytes().count(b"\n") == 1
+    assert "nothing proves that it is of this chat: e" in run("check", chat, "--repair").stdout
+    assert run("check", chat).exit_code == 0
 
 
 def test_salvage_into_a_folder_that_is_there_fails_in_one_line(chat: Path, tmp_path: Path) -> None:

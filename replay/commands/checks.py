@@ -19,7 +19,7 @@ _WORDS = {0: "ok", DIFFERENT: "torn", DAMAGED: "damaged"}
 
 class Checked(msgspec.Struct, frozen=True):
     """A line of ``check --json``. ``state``: ok, torn, damaged. ``lost``, ``kept``: what a repair could not keep, and the
-    copies of what it changed."""
+    copies of what it changed. ``unproven``: where it set aside a line that may be another chat's."""
 
     path: str
     state: str
@@ -28,6 +28,7 @@ class Checked(msgspec.Struct, frozen=True):
     problems: list[Problem]
     lost: list[int]
     kept: list[Path]
+    unproven: list[int]
 
 
 @verb("chatfold check", "chatfold check my-chat --repair", "chatfold check ./store/chats/my-chat --json")
@@ -68,6 +69,9 @@ def _checked(out: Out, folder: Path, *, mend: bool, fast: bool) -> int:
     else:
         for path in repaired.kept:
             out.line(f"  kept as it was: {path}")
+        if repaired.unproven:
+            strange = ", ".join(f"e{seq}" for seq in repaired.unproven)
+            out.line(f"  set aside, because nothing proves that it is of this chat: {strange}")
         lost = ", ".join(f"e{seq}" for seq in repaired.lost) or "none"
         out.line(f"  repaired; entries that could not be kept: {lost}")
     return _severity(eventlog.check(folder))
@@ -76,7 +80,7 @@ def _checked(out: Out, folder: Path, *, mend: bool, fast: bool) -> int:
 def _print(out: Out, report: Report) -> None:
     state = _WORDS[_severity(report)]
     if out.json:
-        facts = report.entries, report.segments, report.problems, report.lost, report.kept
+        facts = report.entries, report.segments, report.problems, report.lost, report.kept, report.unproven
         out.value(Checked(str(report.path), state, *facts))
         return
     entries = "entry" if report.entries == 1 else "entries"
@@ -121,10 +125,11 @@ def _all(root: Path) -> list[Path]:
 
 
 class Salvaged(msgspec.Struct, frozen=True):
-    """What ``salvage --json`` prints."""
+    """What ``salvage --json`` prints. ``unproven``: lines that verify, and that nothing proves to be this chat's."""
 
     entries: int
     path: str
+    unproven: int = 0
 
 
 @verb("chatfold salvage ./store/chats/my-chat ./saved")
@@ -132,7 +137,11 @@ class Salvaged(msgspec.Struct, frozen=True):
 @click.argument("target", type=click.Path(path_type=Path))
 async def salvage(out: Out, store: str | None, *, path: Path, target: Path) -> None:  # noqa: ARG001
     """Copy everything that still verifies out of the chat's folder PATH into a new folder TARGET."""
-    count = eventlog.salvage(path, target)
-    done = Salvaged(count, str(target / "salvaged.jsonl"))
+    count, unproven = eventlog.salvage(path, target)
+    done = Salvaged(count, str(target / "salvaged.jsonl"), unproven)
     entries = "entry" if count == 1 else "entries"
-    out.row(done, [Cell(f"{count} {entries} copied to {done.path}")])
+    note = f"{count} {entries} copied to {done.path}"
+    if unproven:
+        lines = "line" if unproven == 1 else "lines"
+        note += f", {unproven} {lines} that may be another chat's to {target / 'unproven.jsonl'}"
+    out.row(done, [Cell(note)])

@@ -1,14 +1,18 @@
 """What ``check`` says of a healthy, a torn and a damaged chat."""
 
+import asyncio
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from chatfold.eventlog import FileStorage, Log, Noted, check, repair, scan
+from chatfold.eventlog import FileStorage, Log, Lost, NewerFormat, Noted, check, repair, scan
 from chatfold.eventlog.erasure import tombstone
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.files import survey
 from chatfold.eventlog.files.check import Problem
-from chatfold.eventlog.line import link_after, seal_line
+from chatfold.eventlog.line import add_checksum, link_after, seal_line
 
 
 @pytest.fixture
@@ -164,3 +168,47 @@ async def test_repair_gives_up_what_an_entry_kept_in_a_lost_line_or_blob(tmp_pat
     entries = list(scan(folder))
     assert [entry.seq for entry in entries] == [1, 2, 3, 4]
     assert entries[3].event == Noted("fourth")
+
+
+def test_an_entry_that_lost_its_text_is_lost_and_not_redacted(tmp_path: Path) -> None:
+    """It keeps all that stands around the event, and its link: what follows it stays as it is."""
+
+    async def write() -> None:
+        async with Log(FileStorage(tmp_path)) as log:
+            await log.append("chat", Noted("first"), Noted("large", "too long " * 200_000), id="i", run="r")
+            await log.append("chat", Noted("last"))
+
+    asyncio.run(write())
+    folder = tmp_path / "chats" / "chat"
+    [blob] = (folder / "blobs").iterdir()
+    before = list(scan(folder))
+    blob.write_bytes(b"something else")
+    assert repair(folder).lost == [2]
+    first, lost, last = scan(folder)
+    assert (first, last) == (before[0], before[2])
+    assert isinstance(lost.event, Lost)
+    assert blob.name in lost.event.note
+    assert replace(before[1], event=lost.event, was=lost.was, sum=lost.sum) == lost
+    assert lost.link == before[1].link
+    assert check(folder).problems == []
+    assert not blob.exists()
+
+
+@pytest.mark.parametrize("words", ["", "unheard of"])
+def test_repair_touches_nothing_of_a_newer_format_whatever_its_error_says(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    *_, path = sorted(chat.glob("*.jsonl"))
+    start, *lines = path.read_bytes().splitlines(keepends=True)
+    body = start[: start.index(b',"sum"')].replace(b'"reader":1', b'"reader":2')
+    path.write_bytes(b"".join([add_checksum(body) + b"\n", *lines]))
+    before = files(chat)
+
+    def refuse(_: bytes) -> Head:
+        raise NewerFormat(words)
+
+    if words:
+        monkeypatch.setattr(survey, "parse_header", refuse)
+    with pytest.raises(NewerFormat):
+        repair(chat)
+    assert files(chat) == before

@@ -90,10 +90,10 @@ def test_salvage_gets_everything_that_verifies_and_touches_nothing(
     DAMAGES[damage](healthy)
     before = digest_of(healthy)
     gone = gone_from(healthy, lines)
-    count = salvage(healthy, fast_folder / "out")
+    saved_count = salvage(healthy, fast_folder / "out").proven
     assert digest_of(healthy) == before
     saved = (fast_folder / "out" / "salvaged.jsonl").read_bytes().splitlines()
-    assert len(saved) == count
+    assert len(saved) == saved_count
     # A line of another chat verifies too: whether it belongs here is not a line's to say.
     kept = [line for line in saved if b"alien" not in line]
     assert sorted(kept) == sorted(line for seq, line in lines.items() if seq not in gone)
@@ -164,4 +164,4 @@ def test_a_seq_far_away_that_was_made_up_is_refused_and_changes_nothing(healthy:
     with pytest.raises(CorruptLog, match="too many to repair"):
         repair(healthy)
     assert digest_of(healthy) == before
-    assert salvage(healthy, healthy.parent / "salvaged") > 0
+    assert salvage(healthy, healthy.parent / "salvaged").proven > 0

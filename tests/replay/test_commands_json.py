@@ -70,7 +70,7 @@ SCHEMAS: list[tuple[str, list[str], str]] = [
             "hidden_tokens contexts forks picture"
         ),
     ),
-    ("check", ["check"], "path state entries segments problems lost kept"),
+    ("check", ["check"], "path state entries segments problems lost kept unproven"),
     (
         "replay",
         ["replay", CHAT],
@@ -178,4 +178,4 @@ def test_what_makes_something_says_what_it_made(store: Path, tmp_path: Path) -> 
     shown = lines(run("demo", tmp_path / "demo", "--json"))
     assert all(" ".join(line) == f"v {ROW}" for line in shown)
     saved = one(store, "salvage", str(store / "chats" / FORK), str(tmp_path / "saved"))
-    assert saved == {"v": 1, "entries": 5, "path": str(tmp_path / "saved" / "salvaged.jsonl")}
+    assert saved == {"v": 1, "entries": 5, "path": str(tmp_path / "saved" / "salvaged.jsonl"), "unproven": 0}
