@@ -103,7 +103,6 @@ REFUSED: dict[str, Refused] = {
     "a fork later than the end": lambda _engine, store, _root: store.log.fork("a", "new", 77),
     "erasing what is not there": lambda _engine, store, _root: store.log.redact("a", 77),
     "erasing where nothing is": lambda _engine, store, _root: store.log.redact("nowhere", 1),
-    "deleting what is not there": lambda _engine, store, _root: store.delete("nowhere"),
     "importing garbage": _import_garbage,
     "importing half an export": _import_half,
     "importing over a chat": lambda _engine, store, root: store.import_(root / "chats" / "nothing", "a"),
