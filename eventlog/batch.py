@@ -1,4 +1,4 @@
-"""From drafts to lines: the one place where an entry gets its seq. Pure, and shared by every storage.
+"""From events to lines: the one place where an entry gets its seq. Pure, and shared by every storage.
 
 A storage calls ``build_batch`` while nobody else can append to the chat. The order of the checks is part of the
 contract: a retry succeeds even though the log has moved on, so the id comes first, then the keys, then ``after``.
@@ -54,9 +54,10 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if not self.events:
             raise InvalidEvent("an append needs at least one event", chat=self.chat)
-        for name, value in (("id", self.id), ("run", self.run)):
-            if value is not None and not is_name(value):
-                raise InvalidEvent(f"{name} must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
+        if self.id is not None and not is_name(self.id):
+            raise InvalidEvent(f"id must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
+        if self.run is not None and not is_name(self.run):
+            raise InvalidEvent(f"run must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
 
     @property
     def has_names(self) -> bool:
@@ -103,9 +104,16 @@ def build_batch(request: AppendRequest, head: Head, synced: int, now: int, histo
         earlier = _find_retry(request, request.id, head, history)
         if earlier:
             return Batch(earlier, [], head)
-    if not request.has_keys:
+    for event in request.events:
+        if event.key is not None:
+            return _build_keyed(request, head, synced, now, history)
+    if request.after is not None:
         _verify_after(request, head)
-        return _number(request, request.events, head, synced, now, history)
+    return _number(request, request.events, head, synced, now, history)
+
+
+def _build_keyed(request: AppendRequest, head: Head, synced: int, now: int, history: BatchHistory) -> Batch:
+    """Writes only what no key stands for yet."""
     known = _find_keys(request, head, history)
     new = _select_new(request.events, known)
     if not new:
@@ -182,7 +190,7 @@ _cached_batch_fields = lru_cache(maxsize=None)(_batch_fields)
 
 
 def _verify_expected_head(request: AppendRequest, head: Head, history: BatchHistory) -> None:
-    """Others may have written since; but the entry that was known last must be there."""
+    """Other writers may have appended since, but the entry that the caller knew last must be there."""
     known = request.expected_head
     if known.seq > head.seq or history.link(known.seq) != known.link:
         raise ChatDeleted("the chat was deleted, or another took its place", chat=request.chat, seq=known.seq)
@@ -203,8 +211,8 @@ def key_fingerprint(key: str) -> int:
 def fingerprints_of(line: bytes) -> list[int]:
     """Of a whole line: its long strings', its id's and its key's.
 
-    An event that somebody made up may be one that nobody can take apart. Then it has no long strings: that a text is
-    recognised saves room, no more. But whether an id or a key was used is asked of every entry.
+    A forged event may not decode. Then it counts as one without long strings: to miss a repeated text costs only room. An
+    id or a key must never be missed.
     """
     try:
         fields = decode_raw_fields(line)
@@ -227,7 +235,7 @@ def fingerprints_of(line: bytes) -> list[int]:
 def _find_retry(request: AppendRequest, name: str, head: Head, history: BatchHistory) -> list[Entry]:
     """The entries this id was first used for, in the order of the request; none if the id is new."""
     for seq in history.find(id_fingerprint(name)):
-        if not 0 < seq <= head.seq:  # a cache that somebody made up
+        if not 0 < seq <= head.seq:  # a forged or stale cache
             continue
         line = history.line(seq)
         _verify_successor(seq, line, head, history)
@@ -280,7 +288,7 @@ def _find_key(
     request: AppendRequest, event: EncodedEvent, key: str, head: Head, history: BatchHistory
 ) -> Entry | None:
     for seq in history.find(key_fingerprint(key)):
-        if not 0 < seq <= head.seq:  # a cache that somebody made up
+        if not 0 < seq <= head.seq:  # a forged or stale cache
             continue
         line = history.line(seq)
         _verify_successor(seq, line, head, history)
@@ -323,7 +331,7 @@ def _in_order(events: Sequence[EncodedEvent], known: dict[str, Entry], new: list
 
 
 def _verify_successor(seq: int, line: bytes, head: Head, history: BatchHistory) -> None:
-    """This is the line that the next one follows, not one of another chat that was put in its place."""
+    """Raises CorruptLog unless the next line follows this one: a line of another chat may stand in its place."""
     after = parse_prev(history.line(seq + 1)).decode() if seq < head.seq else head.link
     if link_after(line).decode() != after:
         raise CorruptLog("another line was put in the place of this one", seq=seq)
@@ -352,7 +360,7 @@ def _replace_repeats(draft: EncodedEvent, proposed: list[Sequence[int]], history
             try:
                 found = find_reference(seq, history.line(seq), text)
             except (CorruptLog, OSError):
-                continue  # damage elsewhere must not keep anybody from appending
+                continue  # damage elsewhere must not prevent an append
             if found:
                 raw = replace_with_reference(raw, *found)
                 break

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from itertools import chain
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
-from chatfold.eventlog.events import Entry, Event, Unknown
+from chatfold.eventlog.events import Entry, Event, MessageAdded, Unknown
 from chatfold.eventlog.line import (
     DECODE_ERRORS,
     MAX_LINE,
@@ -49,6 +50,7 @@ _NO_TIME = 10**18
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_entries = msgspec.json.Decoder(Entry).decode_lines
+_decode_event = msgspec.json.Decoder(Event).decode
 _decode_any = msgspec.json.Decoder().decode
 _to_entry = make_converter(Entry)
 
@@ -57,7 +59,11 @@ _to_entry = make_converter(Entry)
 
 
 class EncodedEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event ready to be numbered: its JSON, and what of it may be written elsewhere."""
+    """An event ready to be numbered: its JSON, and what of it may be written elsewhere.
+
+    ``event`` is a copy. The caller may go on with the dicts and lists that were passed in, and what is returned is still
+    what was written.
+    """
 
     event: Event
     raw: bytes
@@ -65,18 +71,6 @@ class EncodedEvent(msgspec.Struct, frozen=True, gc=False):
     blobs: tuple[tuple[str, bytes], ...] = ()  # (sha256, content) that must be kept before the line
     key: str | None = None
     said_at: int | None = None
-
-
-def encode_event(event: Event, key: str | None = None, said_at: int | None = None) -> EncodedEvent:
-    """Checks and encodes. Raises InvalidEvent for what could not be read back exactly."""
-    if key is None and said_at is None:
-        return _encode_event(event, MAX_EVENT)
-    if not (key is None or is_name(key)):
-        raise InvalidEvent(f"key must be a string of 1 to {MAX_NAME} characters")
-    if not (said_at is None or is_time(said_at)):
-        raise InvalidEvent("said_at must be epoch milliseconds, an integer of at most 18 digits")
-    encoded = _encode_event(event, MAX_EVENT if key is None else MAX_EVENT - _KEY_ROOM)
-    return replace(encoded, key=key, said_at=said_at)
 
 
 def is_name(value: object) -> bool:
@@ -89,12 +83,14 @@ def is_time(value: object) -> bool:
     return type(value) is int and abs(value) < _NO_TIME
 
 
-def _encode_event(event: Event, most: int) -> EncodedEvent:
+def encode_event(event: Event, most: int = MAX_EVENT) -> EncodedEvent:
+    """Checks and encodes. Raises InvalidEvent for what could not be read back exactly. ``most``: bytes of its JSON."""
     if type(event) is Unknown:
         return _encode_unknown(event, most)
     texts: list[str] = []
     odd = False
-    if not check_common(event, texts):
+    is_common = check_common(event, texts)
+    if not is_common:
         texts.clear()
         odd = validate_event(event, texts)
     try:
@@ -104,8 +100,35 @@ def _encode_event(event: Event, most: int) -> EncodedEvent:
     except ValueError as error:  # an integer of more digits than Python converts
         raise InvalidEvent(f"{type(event).__name__}: {error}") from None
     if raw and DEL_BYTE not in raw and len(raw) <= most:
-        return EncodedEvent(event, raw, tuple(texts))
+        if not (is_common and type(event) is MessageAdded):
+            return EncodedEvent(_decode_event(raw), raw, tuple(texts))
+        # Nearly all events are messages like this one: its meta is empty, and its parts cannot change.
+        own = MessageAdded(event.role, event.parts, event.origin)
+        return EncodedEvent(own, raw, tuple(texts) if texts else ())
     return _encode_escaped(event, most)
+
+
+def _copy(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _copy(item) for key, item in value.items()}
+        case list():
+            return [_copy(item) for item in value]
+        case tuple():
+            return tuple(map(_copy, value))
+        case msgspec.Struct():
+            return type(value)(*[_copy(getattr(value, name)) for name in value.__struct_fields__])
+    return value
+
+
+def encode_named(event: Event, key: str | None, said_at: int | None = None) -> EncodedEvent:
+    """The same of an event that has a key, or was said at another time than it is written."""
+    if not (key is None or is_name(key)):
+        raise InvalidEvent(f"key must be a string of 1 to {MAX_NAME} characters")
+    if not (said_at is None or is_time(said_at)):
+        raise InvalidEvent("said_at must be epoch milliseconds, an integer of at most 18 digits")
+    encoded = encode_event(event, MAX_EVENT if key is None else MAX_EVENT - _KEY_ROOM)
+    return replace(encoded, key=key, said_at=said_at)
 
 
 def _encode_escaped(event: Event, most: int) -> EncodedEvent:
@@ -115,7 +138,7 @@ def _encode_escaped(event: Event, most: int) -> EncodedEvent:
         value = escape(plain, _move_to_blobs(limit, blobs))
         raw = _encode(value)
         if len(raw) <= most:
-            return EncodedEvent(event, raw, tuple(collect_long_strings(value)), tuple(blobs.items()))
+            return EncodedEvent(_copy(event), raw, tuple(collect_long_strings(value)), tuple(blobs.items()))
     raise InvalidEvent(f"{type(event).__name__}: larger than {MAX_LINE} bytes even without its long texts")
 
 
@@ -269,7 +292,7 @@ def decode_page(stretch: Page, whole: Callable[[bytes], bytes]) -> Iterator[Iter
         entries = []
     first = entries[0].seq if entries else 0
     last = parse_seq(stretch.last_line())
-    # As many as there should be, first of all: a seq that somebody made up may be any number.
+    # As many as there should be, first of all: a forged seq may be any number.
     if len(entries) != last - first + 1 or [entry.seq for entry in entries] != list(range(first, last + 1)):
         yield decode_all(stretch.lines(), whole)
         return

@@ -4,7 +4,7 @@
     ├── InvalidKey           the chat key cannot name a chat            nothing was written
     ├── InvalidEvent         the event cannot be stored as it is        nothing was written
     ├── Conflict             the log is not where ``after=`` said       nothing was written
-    ├── IdConflict           this id was used for other content         nothing was written
+    ├── IdConflict           this id or key was used for other content  nothing was written
     ├── NoSuchChat           there is no chat of this key
     ├── NoSuchPoint          there is no entry of this seq, or nothing of this name or time
     ├── ChatExists           a fork's target is taken                   nothing was written
@@ -73,7 +73,7 @@ class InvalidEvent(ChatfoldError, ValueError):
 
 
 class Conflict(ChatfoldError):
-    """Somebody else appended first. ``expected`` and ``actual`` are seqs."""
+    """Another writer appended first. ``expected`` and ``actual`` are seqs."""
 
     next_step = "Read what was added, decide again, and append after the actual head"
 

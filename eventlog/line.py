@@ -33,11 +33,11 @@ _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_any = msgspec.json.Decoder().decode
 
 DECODE_ERRORS = (msgspec.DecodeError, ValueError, LookupError, TypeError, RecursionError, OverflowError)
-"""What comes of decoding a line that somebody made up: anybody can compute sums."""
+"""What decoding a forged line may raise. Sums are no proof: a forger can compute them."""
 
 _DIGITS = 18
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=10**_DIGITS)]
-"""A seq, a number of entries or of bytes, as a file says it: what has more digits is asked of no disk, and of no memory."""
+"""A seq, or a number of entries or bytes, as a file states it. More digits than that no disk and no memory can satisfy."""
 
 _T = TypeVar("_T")
 
@@ -51,7 +51,7 @@ def add_checksum(body: bytes) -> bytes:
 
 
 def has_valid_sum(line: bytes) -> bool:
-    """Is this line, alone, what was written?"""
+    """Does the line have the sum of its own bytes?"""
     return line[-_SUM:] == f',"sum":"{xxh3_64_hexdigest(line[:-_SUM])}"}}'.encode() and line[:2] == b'{"'
 
 
@@ -96,7 +96,7 @@ def parse_prev(line: bytes) -> bytes:
 
 
 def decode_verified(line: bytes, decode: Callable[[bytes], _T]) -> _T | None:
-    """What the one line of a witness, or the first of a cache, says. None if it does not verify or is not what it should be."""
+    """The decoded line of a witness, or the first of a cache. None if it does not verify or does not decode."""
     try:
         return decode(line) if has_valid_sum(line) else None
     except DECODE_ERRORS:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Self
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import EncodedEvent, encode_event
+from chatfold.eventlog.codec import EncodedEvent, encode_event, encode_named
 from chatfold.eventlog.errors import ChatDeleted, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
 from chatfold.eventlog.search import SearchHit
@@ -160,7 +160,7 @@ def _encode_named(
     nothing = (None,) * len(events)
     if isinstance(keys, str) or len(keys or nothing) != len(events) or len(said_at or nothing) != len(events):
         raise InvalidEvent("keys and said_at need one item for each event")
-    return tuple(map(encode_event, events, keys or nothing, said_at or nothing))
+    return tuple(map(encode_named, events, keys or nothing, said_at or nothing))
 
 
 def _draft(event: Event, at: int, chat: str) -> EncodedEvent:

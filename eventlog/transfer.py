@@ -6,10 +6,11 @@
     {"seal":{"count":…},…}           the seal of that segment; without it, the export was cut short
 
 So what comes out of an export is the same chat: the same bytes, the same ``(seq, sum)``, the same export. It is checked
-like a log: each line by its sum and its predecessor's, each blob by its name, the whole by the seal. But anybody can
-compute sums, and an export may come from anybody: what could not be read, appended to or erased later is refused.
+like a log: each line by its sum and its predecessor's, each blob by its name, the whole by the seal. But a
+forger can compute sums, and an export may come from a stranger: what could not be read, appended to or erased later is
+refused.
 
-Whoever changes a chat on its way out, to leave out what others must not see, gets another chat: ``Rewriting``.
+``RedactedExport`` leaves out what others must not see. Its result is another chat, with other sums.
 """
 
 import base64
@@ -24,7 +25,7 @@ from chatfold.eventlog.codec import (
     DEL_BYTE,
     MAX_NAME,
     decode,
-    encode_event,
+    encode_named,
     is_name,
     is_time,
     parse_references,
@@ -125,11 +126,11 @@ class RedactedExport:
 
     def _line(self, entry: Entry) -> bytes:
         try:
-            made = encode_event(entry.event, entry.key)
+            made = encode_named(entry.event, entry.key)
         except (
             InvalidEvent
         ):  # as it is now, it does not fit into a line, or is no longer an event of its type
-            made = encode_event(Lost("it could not be written again"), entry.key)
+            made = encode_named(Lost("it could not be written again"), entry.key)
         self._blobs.update(made.blobs)
         line = build_entry_line(replace(entry, prev=self._link, was=None), made.raw)
         if entry.was is not None:  # as if this had been written, and then erased
@@ -254,7 +255,7 @@ class ExportReader:
         return line
 
     def _elsewhere(self, line: bytes) -> None:
-        """Is what the entry keeps elsewhere before it, and not more than anybody can hold?"""
+        """Refuses an entry that keeps anything elsewhere but before it, or more than fits into memory."""
         seqs, blobs = parse_references(line)
         if not all(1 <= seq <= self._count for seq in seqs) or not blobs <= self._blobs.keys():
             raise _Wrong("an entry refers to what is not before it")

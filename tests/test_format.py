@@ -29,6 +29,7 @@ from chatfold.eventlog import (
 DOCUMENT = (Path(__file__).parent.parent / "docs" / "format.md").read_text()
 DEL = "\x7f"
 TEXT = "x" * 1024
+SAID_AT = 1_738_713_540_000
 ODD = {"ratio": math.nan, "raw": b"\x00\xff", "half": "\ud83d", "del": DEL}
 EVENTS: tuple[tuple[eventlog.Event, ...], ...] = (
     (MessageAdded("user", (Text("Read a.txt twice."),)),),
@@ -55,7 +56,10 @@ async def recorded(store: Path) -> Path:
     clock = itertools.count(1_738_713_600_000, 1000)
     async with Log(FileStorage(store, clock=lambda: next(clock), segment_bytes=2000)) as log:
         for index, events in enumerate(EVENTS):
-            await log.append("example", *events, id=None if index else "m-1", run="r1" if index else None)
+            if index:
+                await log.append("example", *events, run="r1")
+            else:
+                await log.append("example", *events, id="m-1", keys=("telegram:17",), said_at=(SAID_AT,))
     return store / "chats" / "example"
 
 
@@ -156,7 +160,8 @@ def test_the_example_reads_by_the_document_alone() -> None:
     entries = read(example())
     assert [entry["seq"] for entry in entries] == [1, 2, 3, 4, 5, 6]
     assert [entry.get("batch") for entry in entries] == [None, "1/2", "2/2", None, None, None]
-    assert entries[0]["id"] == "m-1"
+    assert (entries[0]["id"], entries[0]["key"]) == ("m-1", "telegram:17")
+    assert [entry.get("said_at", entry["ts"]) for entry in entries[:2]] == [SAID_AT, 1_738_713_601_000]
     assert entries[3]["event"]["parts"] == entries[2]["event"]["parts"] == [{"type": "text", "text": TEXT}]
     odd = entries[4]["event"]["data"]
     assert math.isnan(odd.pop("ratio"))
@@ -166,6 +171,8 @@ def test_the_example_reads_by_the_document_alone() -> None:
 def test_the_example_holds_what_it_is_there_for() -> None:
     data = b"".join(example().values())
     for piece in (
+        b'"said_at":',
+        b'"key":"',
         b'"batch":"2/2"',
         b'"\x7fref:3:',
         b'"\x7fnan"',

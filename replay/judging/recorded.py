@@ -31,7 +31,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import encode_event
+from chatfold.eventlog.codec import encode_named
 from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.storage import Durability
 from chatfold.replay.judging.divergence import Divergence
@@ -215,7 +215,7 @@ class Recording(MemoryStorage):
         while self.at < stop:
             batch = self.entries[self.at : min(self._batch_end(self.at), stop)]
             self._ts = batch[0].ts
-            events = tuple(encode_event(entry.event, entry.key, entry.said_at) for entry in batch)
+            events = tuple(encode_named(entry.event, entry.key, entry.said_at) for entry in batch)
             done = await super().append(AppendRequest(self.key, events, None, batch[0].id, batch[0].run))
             if batch[0].id is not None:
                 self._ids[batch[0].id] = done

@@ -7,6 +7,7 @@ The programs are drawn by hypothesis and run by both engines, with the same cloc
 import asyncio
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.engines.agent_talks import Talk, judge, record, talks
 from tests.support.engines.all_there_is import all_of, files
@@ -194,3 +196,34 @@ def _refused(engine: Engine, root: Path, case: str) -> dict[str, Any]:
     error = asyncio.run(refuse(engine, root, case))
     assert error is not None
     return {"refused": plain(error, root), "files": files(root)}
+
+
+def test_the_old_engine_reads_keys_and_times() -> None:
+    """It skips the fields that it does not know, shows the rest as it is, and goes on after it."""
+    old, new = old_engine(), new_engine()
+    golden = Path(__file__).parent.parent / "golden" / "v1-keys" / "chats"
+    for chat in ("keyed", "keyed-fork"):
+        with scratch() as folder:
+            shutil.copytree(golden / chat, folder / "chats" / chat)
+            for path in folder.rglob("*"):
+                path.chmod(0o700 if path.is_dir() else 0o600)
+            path = folder / "chats" / chat
+            by_old, by_new = ([*one.eventlog.scan(path)] for one in (old, new))
+            assert any(entry.key for entry in by_new)
+            without = [_without_later(entry) for entry in by_new]
+            agree(*([plain(entry, folder) for entry in some] for some in (by_old, without)))
+            assert old.eventlog.check(path).problems == []
+            asyncio.run(_go_on(old, folder, chat))
+            assert new.eventlog.check(path).problems == []
+
+
+def _without_later(entry: Any) -> Any:
+    event = entry.event
+    if type(event).__name__ == "Injected":
+        event = replace(event, meta={})
+    return replace(entry, event=event, key=None, said_at=None)
+
+
+async def _go_on(engine: Engine, root: Path, chat: str) -> None:
+    async with engine.eventlog.Log(engine.eventlog.FileStorage(root)) as log:
+        await log.append(chat, engine.eventlog.Noted("more"))

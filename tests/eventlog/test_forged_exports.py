@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from chatfold.eventlog import (
     CorruptLog,
     Head,
+    IdConflict,
     Log,
     MemoryStorage,
     MessageAdded,
@@ -126,6 +127,17 @@ REFUSED: dict[str, tuple[str, bytes]] = {
     "a run that is a number": ("run or an id", forged(Line(names=b'"run":"\x7fnan",'))),
     "an id that is bytes": ("run or an id", forged(Line(names=b'"id":"\x7fb64:AAAA",'))),
     "an empty id": ("run or an id", forged(Line(names=b'"id":"",'))),
+    "a key that is not a number": ("cannot be read", forged(Line(names=b'"key":"\x7fnan",'))),
+    "a key that is bytes": ("cannot be read", forged(Line(names=b'"key":"\x7fb64:AAAA",'))),
+    "a key that is no string": ("not an entry", forged(Line(names=b'"key":7,'))),
+    "an empty key": ("key that is not a string", forged(Line(names=b'"key":"",'))),
+    "a longer key": ("key that is not a string", forged(Line(names=b'"key":"%b",' % (b"k" * 1_025)))),
+    "a key that is a reference": ("where it must not be", forged(FIRST, Line(names=b'"key":"\x7fref:1:%d:602",' % AT))),
+    "a time that is a text": ("not an entry", forged(Line(names=b'"said_at":"1",'))),
+    "a time that is a fraction": ("not an entry", forged(Line(names=b'"said_at":1.5,'))),
+    "a time that is true": ("not an entry", forged(Line(names=b'"said_at":true,'))),
+    "a time of many digits": ("18 digits", forged(Line(names=b'"said_at":1%b,' % (b"0" * 18)))),
+    "a time of very many digits": ("read|entry|digits", forged(Line(names=b'"said_at":%b,' % (b"9" * 4_400)))),
     "a longer id": ("run or an id", forged(Line(names=b'"id":"%b",' % (b"i" * 1_025)))),
     # what an entry keeps elsewhere
     "a reference forward": ("not before it", forged(ref(2), FIRST)),
@@ -206,6 +218,11 @@ ACCEPTED: dict[str, bytes] = {
     "any time": forged(Line(names=b'"ts":%b,' % (b"9" * 400)), Line(names=b'"ts":-5,')),
     "batches that lie": forged(*(Line(marks=b',"batch":"%b"' % b) for b in (b"2/9", b"2/9", b"1/9", b"7/7"))),
     "a batch of one": forged(Line(marks=b',"batch":"1/1"')),
+    "a key twice, with two contents": forged(
+        Line(b'{"type":"noted","name":"a"}', names=b'"key":"k",'),
+        Line(b'{"type":"noted","name":"b"}', names=b'"key":"k",'),
+    ),
+    "any time it was said at": forged(*(Line(names=b'"said_at":%d,' % at) for at in (-1, 0, 10**18 - 1))),
     "an id twice": forged(*[Line(names=b'"id":"i",')] * 2),
     "an id inside a batch": forged(*(Line(names=b'"id":"i",', marks=b',"batch":"%d/2"' % i) for i in (1, 2))),
     "a fork and an erasure of what was never there": forged(
@@ -297,3 +314,15 @@ async def test_an_unknown_shape_of_a_known_type_can_be_erased(event: bytes) -> N
     log = opened("memory", Path())
     await adopt(log.storage, "chat", forged(Line(event)))
     await log.redact("chat", 1)
+
+
+async def test_the_first_entry_of_a_key_stands_for_it() -> None:
+    """An export may hold a key twice. Nothing that was written can tell which one its writer meant."""
+    for kind in KINDS:
+        with scratch() as root:
+            async with opened(kind, root) as log:
+                await adopt(log.storage, "chat", ACCEPTED["a key twice, with two contents"])
+                [known] = await log.append("chat", Noted("a"), keys=("k",))
+                assert known.seq == 1
+                with pytest.raises(IdConflict):
+                    await log.append("chat", Noted("b"), keys=("k",))

@@ -104,6 +104,9 @@ def entries(draw: st.DrawFn) -> tuple[Entry, EncodedEvent]:
         draw(st.none() | st.integers(0, 2**53)),
         draw(st.none() | sums),
         draw(sums),
+        "",
+        draw(optional),
+        draw(st.none() | st.integers(-(2**53), 2**53)),
     )
     return entry, encode_event(event)
 

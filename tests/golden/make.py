@@ -1,4 +1,4 @@
-"""Writes the golden store of the current format: ``python -m tests.golden.make v2``.
+"""Writes a golden store: ``python -m tests.golden.make v1-keys``.
 
 A golden store is what one released format looks like on disk. It is made once, by the version that introduced
 the format, and read by a test for ever. So this refuses to write where a store is: never run it over an existing
@@ -114,6 +114,48 @@ async def write(store: Path) -> None:
         await log.redact(CHAT, secret, reason="asked to")
 
 
+KEYED, PADDED = "keyed", "padded"
+KEYED_SECRET = MessageAdded("user", (Text("keyed secret"),), meta={"m": 1})
+KEYED_BATCHES: tuple[tuple[tuple[Event, str | None, int | None], ...], ...] = (
+    ((MessageAdded("user", (Text("When was this said?"),)), "m-1", 1_700_000_000_000),),
+    (
+        (MessageAdded("assistant", (Text("Yesterday."),)), "m-2", 1_700_000_060_000),
+        (MessageAdded("user", (Text("When was this said?"),)), "m-1", None),  # known: not written again
+        (Noted("without a key"), None, None),
+        (ToolReturned("c1", (Text(LONG),)), "m-3", -1),
+    ),
+    ((Injected("developer", "1" * 32, (Text("today"),), "clock", {"zone": "UTC"}), "i \x7f\ud83d", None),),
+    ((SendRequested("s1", (Text(LONG),), {"to": "user"}), "s-1", 1_700_000_120_000),),  # a reference
+    ((UNKNOWN, "u-1", 0), (Noted("odd", ODD), "o-1", 1_700_000_180_000)),
+    ((KEYED_SECRET, "secret", 1_700_000_240_000),),
+    ((Noted("after"), "k" * 1024, 10**18 - 1),),
+)
+
+
+async def write_keyed(store: Path) -> None:
+    """Keys and times of single entries, tombstones that have them, and newlines after the last line."""
+    async with Log(FileStorage(store, clock=ticking(), segment_bytes=2500)) as log:
+        secret = 0
+        for index, batch in enumerate(KEYED_BATCHES):
+            events, keys, said_at = zip(*batch, strict=True)
+            run = "r1" if index else None
+            entries = await log.append(KEYED, *events, id=f"id {index}", run=run, keys=keys, said_at=said_at)
+            secret = next((entry.seq for entry in entries if entry.event == KEYED_SECRET), secret)
+        await log.fork(KEYED, "keyed-fork", at=secret)
+        await log.redact(KEYED, secret, reason="asked to")
+        await log.append(PADDED, Noted("last"), keys=("last",), said_at=(1_700_000_300_000,))
+    pad(store / "chats" / PADDED)
+
+
+def pad(chat: Path) -> None:
+    """As a writer may that makes room for what comes next."""
+    last = max(chat.glob("*.jsonl"))
+    last.write_bytes(last.read_bytes() + b"\n" * 300)
+
+
+WRITERS = {"v1": write, "v1-keys": write_keyed}
+
+
 def plain(value: Any) -> Any:
     """A value in JSON that any reader can compare with: odd ones spelled out, long ones by length and sha256."""
     match value:
@@ -152,10 +194,11 @@ def main(version: str) -> None:
     store = HERE / version
     if store.exists():
         sys.exit(f"{store} exists: golden files are never made again")
-    asyncio.run(write(store))
-    vocabulary = {kind.__name__ for kind in eventlog.Event.__args__}
-    used = {type(e.event).__name__ for folder in (store / "chats").iterdir() for e in scan(folder)}
-    assert used == vocabulary, vocabulary - used
+    asyncio.run(WRITERS[version](store))
+    if version == "v1":
+        vocabulary = {kind.__name__ for kind in eventlog.Event.__args__}
+        used = {type(e.event).__name__ for folder in (store / "chats").iterdir() for e in scan(folder)}
+        assert used == vocabulary, vocabulary - used
     for cache in [store / "trash", *store.glob("chats/*/cache"), *store.glob("chats/*/lock")]:
         shutil.rmtree(cache) if cache.is_dir() else cache.unlink()
     chats = (

@@ -10,11 +10,20 @@ import msgspec
 _CHANCE = re.compile(r"(/aside/[^/]*-|/trash/|/\.new-|/redacting-)[0-9a-f]{8,16}(?![0-9a-f])")
 
 
+_LATER: dict[str, dict[str, Any]] = {"Entry": {"key": None, "said_at": None}, "Injected": {"meta": {}}}
+"""Fields that the old engine does not have, with their defaults. It skips what they hold."""
+
+
 def plain(value: Any, root: Path) -> Any:
     """Types and the order of keys told, NaN equal to itself, places told from ``root``, names made by chance left out."""
     match value:
         case msgspec.Struct():
-            fields = {name: plain(getattr(value, name), root) for name in value.__struct_fields__}
+            later = _LATER.get(type(value).__name__, {})
+            fields = {
+                name: plain(getattr(value, name), root)
+                for name in value.__struct_fields__
+                if name not in later or getattr(value, name) != later[name]
+            }
             return {"type": type(value).__name__, **fields}
         case dict():
             return {str(key): plain(one, root) for key, one in value.items()} | {"keys": [*map(str, value)]}
