@@ -142,7 +142,10 @@ class Work:
         return await self.store.log.redact(step.chat, *sorted(seqs), reason=step.text)
 
     async def _delete(self, step: Step) -> Any:
-        await self.store.delete(step.chat)
+        if (
+            await self.store.log.head(step.chat)
+        ).seq:  # else one engine refuses, and the other has nothing to do
+            await self.store.delete(step.chat)
 
     async def _import(self, step: Step) -> Any:
         return (await self.store.import_(await self.store.chat(step.chat), step.other)).seq

@@ -139,8 +139,9 @@ async def delete(me: Member) -> None:
         while await me.goes_on():
             await asyncio.sleep(0.05)
             with suppress(NoSuchChat, ChatDeleted):
-                await log.delete(DOOMED)
-                me.tell("deletion")
+                if (await log.head(DOOMED)).seq:
+                    await log.delete(DOOMED)
+                    me.tell("deletion")
 
 
 async def read(me: Member) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from chatfold.agent.opening import keep_view, open_view
-from chatfold.eventlog import ChatDeleted, ChatExists, FileStorage, Log, NoSuchChat, Redacted, check
+from chatfold.eventlog import ChatDeleted, ChatExists, FileStorage, Log, Redacted, check
 from chatfold.eventlog.events import Forked
 from chatfold.eventlog.files.chat_dir import chat_path
 from chatfold.eventlog.files.queue import PendingAppend
@@ -218,12 +218,8 @@ class Verbs:
 
     async def delete(self, step: Step, under_way: UnderWay) -> None:
         under_way.verb, under_way.chat = "delete", step.chat
-        try:
-            await self.now.log.delete(step.chat)
-        except NoSuchChat:
-            assert step.chat not in self.world.chats
-        else:
-            del self.world.chats[step.chat]
+        await self.now.log.delete(step.chat)  # quiet if there is none
+        if self.world.chats.pop(step.chat, None) is not None:
             self.world.gone.pop(step.chat, None)
             self.forget_deleted()
 
