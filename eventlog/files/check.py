@@ -27,9 +27,9 @@ from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.segment import Tail, parse_segment_name, segment_name
-from chatfold.eventlog.files.segment_writer import POISON_FILE
 from chatfold.eventlog.files.survey import SegmentSurvey, pick_line, survey_segment
 from chatfold.eventlog.files.watermark import HEAD_FILE, read_watermark
+from chatfold.eventlog.files.writer import POISON_FILE
 from chatfold.eventlog.keys import KEY_FILE
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,

@@ -29,67 +29,42 @@ class WouldBlock(Exception):
     """It would take waiting, and we were asked not to."""
 
 
-class Lock:
-    """Kept open between uses: taking it is then two system calls."""
+def open_lock(disk: Disk, folder: Path) -> int:
+    """A descriptor to lock. ChatMissing if there is no chat."""
+    try:
+        if not stat.S_ISDIR(disk.stat(folder).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "a chat's folder is something else", str(folder))
+        return disk.open_update(folder / LOCK_FILE)
+    except FileNotFoundError:
+        raise ChatMissing from None
 
-    def __init__(self, folder: Path, disk: Disk) -> None:
-        self._folder = folder
-        self._path = folder / LOCK_FILE
-        self._disk = disk
-        self._fd = -1
 
-    def acquire(self, *, wait: bool = True) -> None:
-        if self._fd < 0:
-            self._fd = self._open()
-        if wait:
-            self._disk.lock(self._fd)
-        elif not self._disk.try_lock(self._fd):
-            raise WouldBlock
-        if self._disk.fstat(self._fd).st_nlink == 0:
-            self.release()
-            raise ChatReplaced
-
-    def release(self) -> None:
-        self._disk.unlock(self._fd)
-
-    def check(self) -> None:
-        """Whoever removed the lock file, or the whole folder, may hold another lock of the same name: Gone."""
-        try:
-            if self._disk.stat(self._path).st_ino == self._disk.fstat(self._fd).st_ino:
-                return
-        except FileNotFoundError:
-            pass
-        raise ChatReplaced
-
-    def _open(self) -> int:
-        try:
-            if not stat.S_ISDIR(self._disk.stat(self._folder).st_mode):
-                raise NotADirectoryError(
-                    errno.ENOTDIR, "a chat's folder is something else", str(self._folder)
-                )
-            return self._disk.open_update(self._path)
-        except FileNotFoundError:
-            raise ChatMissing from None
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            with suppress(OSError):  # it was closed by somebody else
-                self._disk.close(fd)
+def verify_lock(disk: Disk, folder: Path, fd: int) -> None:
+    """ChatReplaced if the lock file, or the whole folder, was removed: then another process may hold another lock of this name."""
+    try:
+        if disk.stat(folder / LOCK_FILE).st_ino == disk.fstat(fd).st_ino:
+            return
+    except FileNotFoundError:
+        pass
+    raise ChatReplaced
 
 
 @contextmanager
-def holding_lock(folder: LogReader) -> Iterator[None]:
+def holding_lock(reader: LogReader) -> Iterator[None]:
     """No process appends to the chat meanwhile. NoSuchChat if there is none."""
-    lock = Lock(folder.path, folder.disk)
     try:
-        lock.acquire()
-        lock.check()
+        fd = open_lock(reader.disk, reader.path)
+    except ChatMissing:
+        raise NoSuchChat("no such chat", chat=reader.chat, path=reader.path) from None
+    try:
+        reader.disk.lock(fd)
+        verify_lock(reader.disk, reader.path, fd)
         yield
-    except (ChatReplaced, ChatMissing):
-        raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
+    except ChatReplaced:
+        raise NoSuchChat("no such chat", chat=reader.chat, path=reader.path) from None
     finally:
-        lock.close()
+        with suppress(OSError):  # another part of this process closed it
+            reader.disk.close(fd)
 
 
 @asynccontextmanager

@@ -25,6 +25,11 @@ class Watch:
             await asyncio.wait_for(self.hint.wait(), seconds)
         self.hint.clear()
 
+    def wake(self) -> None:
+        """From any thread."""
+        with suppress(RuntimeError):  # the loop was closed: nobody waits
+            self._task.get_loop().call_soon_threadsafe(self.hint.set)
+
     @property
     def is_idle(self) -> bool:
         """Has nobody waited for a while? Then it should be closed: each watch has a thread."""

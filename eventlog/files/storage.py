@@ -42,7 +42,8 @@ from chatfold.eventlog.files.importer import import_chat
 from chatfold.eventlog.files.lock import alone, holding_lock
 from chatfold.eventlog.files.notify import Watch
 from chatfold.eventlog.files.offsets import CACHE
-from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
+from chatfold.eventlog.files.open_chat import OPEN_CHATS
+from chatfold.eventlog.files.queue import CommitQueue
 from chatfold.eventlog.files.reader import BIG_PAGE, LogReader
 from chatfold.eventlog.files.redact import finish_redactions, redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
@@ -93,7 +94,7 @@ class FileStorage:
         self._segment_bytes = segment_bytes
         self._disk = disk or Disk()
         self._forked = False  # by os.fork, in the child
-        self._lanes = CommitQueue(self._open_writer, self._wake)
+        self._queue = CommitQueue(self._open_writer, self._publish)
         self._readers: dict[str, LogReader] = {}
         self._watches: dict[str, Watch] = {}
         self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
@@ -114,10 +115,10 @@ class FileStorage:
         self._check_writable(request.chat)
         if self._unfinished:
             self._prepare()
-        return await self._lanes.append(request, durability or self._durability)
+        return await self._queue.append(request, durability or self._durability)
 
     async def flush(self) -> None:
-        await self._lanes.flush()
+        await self._queue.flush()
 
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
@@ -221,13 +222,14 @@ class FileStorage:
                 del self._watches[chat]
                 await watch.close()
 
-    def _wake(self, chat: str, tail: Tail) -> None:
-        """What this process wrote need not be read to be believed."""
-        if chat in self._readers:
-            self._readers[chat].remember(tail)
+    def _publish(self, chat: str, tail: Tail) -> None:
+        """What this process wrote need not be read to be believed. From any thread."""
+        reader = self._readers.get(chat)
+        if reader is not None:
+            reader.remember(tail)
         watch = self._watches.get(chat)
         if watch is not None:
-            watch.hint.set()
+            watch.wake()
 
     async def chats(self) -> AsyncIterator[str]:
         self._check_process()
@@ -351,7 +353,7 @@ class FileStorage:
         except ChatfoldError:
             return  # whoever forks it is told
         if tail.position.seq == at and not tail.sealed and tail.position.offset >= least:
-            await self._lanes.end_segment(chat, at, least)
+            await self._queue.seal_at(chat, at, least)
 
     async def export(self, chat: str) -> AsyncIterator[bytes]:
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)
@@ -403,7 +405,7 @@ class FileStorage:
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
         self._indexes.pop(chat, None)
-        self._lanes.forget(chat)
+        self._queue.drop_chat(chat)
 
     def _writable(self, chat: str) -> LogReader:
         self._check_writable(chat)
@@ -428,10 +430,10 @@ class FileStorage:
         self._closed = True
         for _, index in self._indexes.values():
             index.close()
-        await self._lanes.close()
+        await self._queue.close()
 
     def close_files(self) -> None:
-        self._lanes.close_files()
+        self._queue.close_files()
 
     def _in_child(self) -> None:
         self._forked = True
