@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -34,16 +34,16 @@ class Inbox:
         if HAS_EVENTFD:
             self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self._close_fd = weakref.finalize(self, os.close, self._fd)
-            loop.add_reader(self._fd, self._drain_fd)
+            loop.add_reader(self._fd, self._drain)
 
     def create_future(self) -> asyncio.Future[Any]:
         loop = self._loop()
         assert loop is not None
         return loop.create_future()
 
-    def add(self, answers: Sequence[Answer]) -> None:
+    def add(self, answer: Answer) -> None:
         """From any thread."""
-        self._answers.extend(answers)
+        self._answers.append(answer)
         if self._is_woken:
             return
         self._is_woken = True
@@ -53,13 +53,11 @@ class Inbox:
             with suppress(RuntimeError):  # it was closed
                 loop.call_soon_threadsafe(self._drain)
 
-    def _drain_fd(self) -> None:
-        with suppress(BlockingIOError):  # it was read by ``close``
-            os.eventfd_read(self._fd)
-        self._drain()
-
     def _drain(self) -> None:
-        self._is_woken = False  # first: what comes from here on wakes the loop again
+        if self._fd >= 0:
+            with suppress(BlockingIOError):  # nothing was written
+                os.eventfd_read(self._fd)
+        self._is_woken = False  # before the answers are looked at: one that comes now wakes the loop again
         while self._answers:
             self._answers.popleft().settle()
         self._after()

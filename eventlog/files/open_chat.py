@@ -141,6 +141,10 @@ class OpenChats:
         with self._lock:
             return self._chats.pop(key, None)
 
+    @property
+    def has_excess(self) -> bool:
+        return len(self._chats) > OPEN_CHATS
+
     def pop_idle(self) -> list[OpenChat]:
         """Take out the least recently used chats, as far as they are free: at most ``OPEN_CHATS`` stay. The caller has them."""
         if len(self._chats) <= OPEN_CHATS:

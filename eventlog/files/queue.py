@@ -63,7 +63,8 @@ class CommitQueue:
         self._schedule(chat, durability)
         self._announce(chat)
         self._leave(chat)
-        self._close_idle()
+        if self.chats.has_excess:
+            self._close_idle()
         if result.error is not None:
             raise result.error
         return result.entries
@@ -161,6 +162,7 @@ class CommitQueue:
                 written = group
             if written:
                 self._sync(chat, written)
+                self._schedule(chat, strongest([pending.durability for pending in written]))
             if chat.writer.has_cache_work:
                 self._reply(chat, written)
                 written = []
@@ -197,20 +199,15 @@ class CommitQueue:
             for pending in group:
                 if pending.durability == "full" and pending.result.error is None:
                     pending.result = failed
-        asked = {pending.durability for pending in group}
-        self._schedule(chat, "full" if "full" in asked else "normal" if "normal" in asked else "off")
 
     def _reply(self, chat: OpenChat, answered: list[PendingAppend]) -> None:
-        """Wake each loop once for all its answers."""
+        """An inbox wakes its loop once for all answers that are there."""
         if not answered:
             return
         self._announce(chat)
-        by_inbox = {
-            pending.inbox: [one for one in answered if one.inbox is pending.inbox] for pending in answered
-        }
-        for inbox, answers in by_inbox.items():
-            if inbox is not None:
-                inbox.add(answers)
+        for pending in answered:
+            if pending.inbox is not None:
+                pending.inbox.add(pending)
 
     def _announce(self, chat: OpenChat) -> None:
         tail = chat.writer.tail
@@ -259,6 +256,10 @@ class CommitQueue:
             else:  # another thread is in the writer
                 chat.add_followup("watermark")
                 self._due.set()
+
+
+def strongest(asked: list[Durability]) -> Durability:
+    return "full" if "full" in asked else "normal" if "normal" in asked else "off"
 
 
 def to_reported(error: BaseException) -> Exception:

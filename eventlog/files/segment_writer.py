@@ -16,7 +16,7 @@ from pathlib import Path
 from chatfold.eventlog.errors import NO_ROOM
 from chatfold.eventlog.files.disk import Disk, write_all
 from chatfold.eventlog.files.sealing import SealBuilder
-from chatfold.eventlog.files.segment import Position, Tail, ends_with_link
+from chatfold.eventlog.files.segment import Tail, ends_with_link
 
 _SUM = 19  # bytes of a line from its sum on, the newline included
 
@@ -89,19 +89,17 @@ class SegmentWriter:
         position = tail.position
         try:
             # Our bytes are elsewhere if the lock does not keep others out, or the descriptor became another file's.
-            is_ours = position.seq < tail.first or self._ends_with(position)
+            # Compared at the line's sum first, which only a tombstone has another of.
+            found = self._disk.pread(self.fd, _SUM, position.offset - _SUM)
+            is_ours = found == b'%b"}\n' % (position.link or b"") or position.seq < tail.first
+            if is_ours or ends_with_link(self._disk, self.fd, position):
+                self._disk.sync(self.fd)
+                return
         except OSError as error:
             raise WriteFailed from error
-        if not is_ours:
-            raise WriteFailed from OSError(
-                errno.EBADF, "another writer wrote at the same time, or closed our file"
-            )
-        self.sync_all()
-
-    def _ends_with(self, position: Position) -> bool:
-        """Does the line before ``position`` say so? Compared at its sum first, which only a tombstone has another of."""
-        found = self._disk.pread(self.fd, _SUM, position.offset - _SUM)
-        return found == b'%b"}\n' % (position.link or b"") or ends_with_link(self._disk, self.fd, position)
+        raise WriteFailed from OSError(
+            errno.EBADF, "another writer wrote at the same time, or closed our file"
+        )
 
     def sync_all(self) -> None:
         try:

@@ -103,31 +103,34 @@ class LogWriter:
         """
         with self._guarded():
             while True:
-                try:
-                    self._acquire_lock(wait=wait)
-                    try:
-                        return self._commit_locked(requests, wait=wait)
-                    finally:
-                        self._disk.unlock(self._lock_fd)
-                except ChatMissing:
-                    if not wait:
-                        raise WouldBlock from None
-                    results = self._create_chat(requests)
-                    if results is not None:
-                        return results
-                except ChatReplaced:
-                    self._forget_replaced_chat()
+                results = self._try_commit(requests, wait=wait)
+                if results is not None:
+                    return results
+
+    def _try_commit(self, requests: Sequence[AppendRequest], *, wait: bool) -> list[Result] | None:
+        """None: the chat came or went meanwhile, and the caller tries again."""
+        try:
+            self._acquire_lock(wait=wait)
+            try:
+                return self._commit_locked(requests, wait=wait)
+            finally:
+                self._disk.unlock(self._lock_fd)
+        except ChatMissing:
+            return self._create_chat(requests)
+        except ChatReplaced:
+            self._forget_replaced_chat()
+            return None
 
     def _acquire_lock(self, *, wait: bool) -> None:
-        if self._lock_fd < 0:
-            self._lock_fd = open_lock(self._disk, self._path)
         if wait:
+            if self._lock_fd < 0:
+                self._lock_fd = open_lock(self._disk, self._path)
             self._disk.lock(self._lock_fd)
-        elif not self._disk.try_lock(self._lock_fd):
+        elif self._lock_fd < 0 or not self._disk.try_lock(self._lock_fd):
             raise WouldBlock
 
     def _commit_locked(self, requests: Sequence[AppendRequest], *, wait: bool) -> list[Result]:
-        if not wait and not self._is_quick(requests):
+        if not wait and self._is_slow(requests):
             raise WouldBlock
         tail = self._catch_up(wait=wait)
         batches = self._build_batches(requests, tail.head, self._path)
@@ -137,7 +140,7 @@ class LogWriter:
         if self._is_filled(tail):
             tail = self._roll_for(tail)
         full = self._write(tail, written)
-        return to_results(batches, full, self._last_seq())
+        return to_results(batches, full, tail.position.seq if self.tail is None else self.tail.position.seq)
 
     def _write(self, tail: Tail, batches: list[Batch]) -> Exception | None:
         """Write all batches, or as many as there is room for; return why there were no more.
@@ -195,18 +198,20 @@ class LogWriter:
         position = tail.position
         return tail.sealed or (position.offset >= self._segment_bytes and position.seq >= tail.first)
 
-    def _is_quick(self, requests: Sequence[AppendRequest]) -> bool:
-        """Is there nothing to do but a write into the page cache? Unless another process has written."""
+    def _is_slow(self, requests: Sequence[AppendRequest]) -> bool:
+        """Is there more to do than a write into the page cache? If another process has written, ``_catch_up`` finds out."""
         tail = self.tail
         if tail is None or self._is_filled(tail):
-            return False
-        size = 0
+            return True
+        size, needs_history = 0, False
         for request in requests:
+            needs_history = needs_history or request.id is not None
             for event in request.events:
                 size += len(event.raw)
+                needs_history = needs_history or bool(event.texts)
                 if event.blobs or size > _QUICK_BYTES:
-                    return False
-        return self._history.is_prepared(requests, tail.position.seq)
+                    return True
+        return needs_history and not self._history.is_prepared(requests, tail.position.seq)
 
     def _build_batches(
         self, requests: Sequence[AppendRequest], head: Head, folder: Path | None
@@ -221,7 +226,7 @@ class LogWriter:
             except (ChatfoldError, OSError) as error:
                 batches.append(to_chatfold_error(error, self._chat, self._path))
                 continue
-            if folder is not None and batch.lines:
+            if folder is not None and batch.lines and any(event.blobs for event in request.events):
                 self._write_blobs(folder, request)  # if this fails, nothing that was numbered is written
             batches.append(batch)
             head = batch.head
@@ -232,9 +237,6 @@ class LogWriter:
         for event in request.events:
             for digest, content in event.blobs:
                 write_blob(self._disk, folder, digest, content)
-
-    def _last_seq(self) -> int:
-        return self.tail.position.seq if self.tail is not None else 0
 
     # --- a chat that begins -------------------------------------------------------------------------------
 
@@ -400,10 +402,6 @@ class LogWriter:
             self._segment.sync(tail)
             self.durable_seq, self._is_watermark_current = tail.position.seq, False
 
-    @property
-    def has_watermark_work(self) -> bool:
-        return not self._is_watermark_current
-
     def write_watermark(self) -> None:
         """Write down what was synced. Needs no lock: a watermark that is late is still true."""
         tail = self.tail
@@ -423,14 +421,17 @@ class LogWriter:
         if self._is_poisoned:
             return  # nothing is known about what is durable, so nothing is vouched for
         with self._guarded(), suppress(ChatMissing, ChatReplaced):  # the fork itself says what is wrong
-            self._acquire_lock(wait=True)
-            try:
-                tail = self._catch_up()
-                is_open = tail.position.seq >= tail.first and not tail.sealed
-                if is_open and tail.position.seq == upto and tail.position.offset >= least:
-                    self._seal_early(tail)
-            finally:
-                self._disk.unlock(self._lock_fd)
+            self._seal_locked(upto, least)
+
+    def _seal_locked(self, upto: int, least: int) -> None:
+        self._acquire_lock(wait=True)
+        try:
+            tail = self._catch_up()
+            is_open = tail.position.seq >= tail.first and not tail.sealed
+            if is_open and tail.position.seq == upto and tail.position.offset >= least:
+                self._seal_early(tail)
+        finally:
+            self._disk.unlock(self._lock_fd)
 
     def _seal_early(self, tail: Tail) -> None:
         assert self._segment is not None
@@ -512,7 +513,7 @@ class LogWriter:
         try:
             self._sync()
         except WriteFailed as failure:
-            raise self._poison(failure) from failure.__cause__
+            raise self._poison(failure) from failure
         finally:
             self.close()
             self._clear_state()
