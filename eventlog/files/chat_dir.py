@@ -72,43 +72,60 @@ def chat_path(root: Path, key: str) -> Path:
     return root / CHATS / folder_name(key)
 
 
+class Staging:
+    """The folder of a chat that is being made. Nobody sees it, and its lock keeps ``sweep`` away."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self.is_published = False
+        self._lock = lock
+
+    def take_lock(self) -> int:
+        """The lock's descriptor, for a writer that goes on with the chat: it is not closed with the staging."""
+        lock, self._lock = self._lock, -1
+        return lock
+
+    def close(self, disk: Disk) -> None:
+        if self._lock >= 0:
+            disk.close(self._lock)
+
+
 @contextmanager
-def staging_folder(disk: Disk, path: Path, key: str) -> Iterator[Path]:
+def staging_folder(disk: Disk, path: Path, key: str) -> Iterator[Staging]:
     """A folder to fill for the chat ``key``, then to ``publish_chat`` as ``path``. Removed if that did not happen."""
     make_root(disk, path.parent.parent)
-    temporary, lock = _locked_folder(disk, path.parent)
+    staging = _locked_folder(disk, path.parent)
     try:
         if is_hashed(path.name):
-            replace_file(disk, temporary / KEY_FILE, msgspec.json.encode(escape_text(key)))
-        yield temporary
+            replace_file(disk, staging.path / KEY_FILE, msgspec.json.encode(escape_text(key)))
+        yield staging
     finally:
         try:
-            with suppress(FileNotFoundError):
-                remove_tree(disk, temporary)
+            if not staging.is_published:
+                with suppress(FileNotFoundError):
+                    remove_tree(disk, staging.path)
         finally:
-            disk.close(lock)
+            staging.close(disk)
 
 
-def _locked_folder(disk: Disk, parent: Path) -> tuple[Path, int]:
-    """A new folder and the lock that says it is in use. Until we hold it, somebody's ``sweep`` may take it away."""
+def _locked_folder(disk: Disk, parent: Path) -> Staging:
+    """A new folder and the lock that says it is in use. Until we hold the lock, a ``sweep`` may take the folder away."""
     while True:
-        temporary = parent / f"{_NEW}{os.urandom(8).hex()}"
-        disk.make_folder(temporary)
+        path = parent / f"{_NEW}{os.urandom(8).hex()}"
+        disk.make_folder(path)
         try:
-            lock = disk.open_update(temporary / LOCK_FILE)
+            lock = disk.open_update(path / LOCK_FILE)
         except FileNotFoundError:
             continue
-        ours = False
         try:
             disk.lock(lock)
-            ours = disk.stat(temporary / LOCK_FILE).st_ino == disk.fstat(lock).st_ino
-        except FileNotFoundError:
-            pass
-        finally:
-            if not ours:
-                disk.close(lock)
-        if ours:
-            return temporary, lock
+            is_ours = disk.fstat(lock).st_nlink > 0  # else it was removed before we held it
+        except BaseException:
+            disk.close(lock)
+            raise
+        if is_ours:
+            return Staging(path, lock)
+        disk.close(lock)
 
 
 _decode_key = msgspec.json.Decoder(str).decode
@@ -159,18 +176,20 @@ def write_open_segment(
     return format_watermark(first, Position(head.seq, head.link.encode(), size))
 
 
-def publish_chat(disk: Disk, temporary: Path, path: Path, witness: bytes) -> bool:
-    """False if there is a chat already. There is a witness once its name is durable."""
-    disk.sync_folder(temporary)
+def publish_chat(disk: Disk, staging: Staging, path: Path, watermark: bytes = b"") -> bool:
+    """Make the chat appear, durably. False if there is one already. Its ``watermark`` is written once its name is durable."""
+    disk.sync_folder(staging.path)
     try:
-        disk.rename(temporary, path)
+        disk.rename(staging.path, path)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             return False
         raise
+    staging.is_published = True
     disk.sync_folder(path.parent)
-    with suppress(OSError):  # whoever opens it first does without
-        replace_file(disk, path / HEAD_FILE, witness, durable=False)
+    if watermark:
+        with suppress(OSError):  # the first writer does without
+            replace_file(disk, path / HEAD_FILE, watermark, durable=False)
     return True
 
 

@@ -14,9 +14,9 @@ from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.segment import Tail, parse_segment_name
-from chatfold.eventlog.files.segment_writer import POISON_FILE
 from chatfold.eventlog.files.survey import Flaw, SurveyedLine, survey_segment
 from chatfold.eventlog.files.watermark import HEAD_FILE
+from chatfold.eventlog.files.writer import POISON_FILE
 from chatfold.eventlog.keys import KEY_FILE
 
 _OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, ERASED_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}

@@ -45,7 +45,8 @@ def fork_chat(parent: LogReader, root: Path, new: str, at: int, first: EncodedEv
     entry = Entry(at + 1, clock(), first.event, synced=at, prev=link)
     line = build_entry_line(entry, first.raw)
     mine = Head(at + 1, line[-18:-2].decode())
-    with staging_folder(disk, path, new) as temporary:
+    with staging_folder(disk, path, new) as staging:
+        temporary = staging.path
         shared, partial = _plan_sharing(parent, tail, at)
         for segment in shared:
             _hard_link(disk, parent.segment_path(segment), temporary / segment_name(segment))
@@ -58,7 +59,7 @@ def fork_chat(parent: LogReader, root: Path, new: str, at: int, first: EncodedEv
             witness = write_open_segment(disk, temporary, at + 1, [header_line(Head(at, link)), line], mine)
         else:
             witness = write_open_segment(disk, temporary, partial[0], [line], mine, _copied(parent, *partial))
-        if not publish_chat(disk, temporary, path, witness):
+        if not publish_chat(disk, staging, path, witness):
             raise ChatExists("there is a chat of this key already", chat=new, path=path)
     return Entry(at + 1, entry.ts, first.event, synced=at, prev=link, sum=mine.link)
 

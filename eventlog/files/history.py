@@ -1,6 +1,6 @@
 """What numbering asks of a chat on disk: which ids and texts there were, and the lines that hold them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from chatfold.eventlog.batch import AppendRequest
@@ -21,7 +21,7 @@ class FolderHistory:
         self._folder = folder
         self._lookups = Lookups(folder.path, folder.disk, self._whole_lines, folder.link)
         self._pending: dict[int, bytes] = {}  # and those of the folder that were asked for meanwhile
-        self._ends: dict[
+        self._batch_ends: dict[
             int, str
         ] = {}  # seq -> link, of the last batches: each of many appenders knows another
         self._tracking = False  # are the lookups up to date while entries are numbered?
@@ -38,7 +38,7 @@ class FolderHistory:
         return line
 
     def link(self, seq: int) -> str:
-        return self._ends.get(seq) or link_after(self.line(seq)).decode()
+        return self._batch_ends.get(seq) or link_after(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self._folder.blob(digest)
@@ -50,7 +50,7 @@ class FolderHistory:
 
     # --- around it ------------------------------------------------------------------------------------
 
-    def prepare(self, requests: list[AppendRequest], head: int) -> None:
+    def prepare(self, requests: Sequence[AppendRequest], head: int) -> None:
         """Knows enough of the history up to ``head`` to number these.
 
         An id holds over all of it. A repeated text need not be recognised: when the caches were deleted, the
@@ -60,29 +60,33 @@ class FolderHistory:
             self._lookups.catch_up(head, at_most=None if _has_ids(requests) else _NEARBY)
         self._tracking = self._lookups.knows(head, ids=False)
 
-    def is_prepared(self, requests: list[AppendRequest], head: int) -> bool:
+    def is_prepared(self, requests: Sequence[AppendRequest], head: int) -> bool:
         """Would ``prepare`` have nothing to read?"""
         ids = _has_ids(requests)
         return self._lookups.knows(head, ids=ids) or not (ids or _has_texts(requests))
 
-    def ends(self, head: Head) -> None:
-        """A batch that was numbered, and will be written or ``rolled_back``."""
-        if len(self._ends) >= _ENDS:
-            self._ends.clear()
-        self._ends[head.seq] = head.link
+    def begin_empty(self) -> None:
+        """The chat is being made by us: there is nothing before it to read."""
+        self._lookups.begin_empty()
 
-    def forget_ends(self) -> None:
+    def add_batch_end(self, head: Head) -> None:
+        """A batch that was numbered, and will be written or ``discard_pending``."""
+        if len(self._batch_ends) >= _ENDS:
+            self._batch_ends.clear()
+        self._batch_ends[head.seq] = head.link
+
+    def clear_batch_ends(self) -> None:
         """Somebody else has written: what ours are followed by is for the lines to say."""
-        self._ends.clear()
+        self._batch_ends.clear()
 
-    def written(self, old: int, new: int) -> None:
+    def mark_written(self, old: int, new: int) -> None:
         """Everything that was numbered after ``old`` is in the folder now, up to ``new``."""
         self._lookups.reach(old, new)
         self._pending.clear()
 
-    def rolled_back(self) -> None:
+    def discard_pending(self) -> None:
         """Some of what was numbered will never be written."""
-        self._ends.clear()
+        self._batch_ends.clear()
         self._pending.clear()
         self._lookups.forget_recent()
 
@@ -102,9 +106,9 @@ class FolderHistory:
                 first += 1
 
 
-def _has_ids(requests: list[AppendRequest]) -> bool:
+def _has_ids(requests: Sequence[AppendRequest]) -> bool:
     return any(request.has_names for request in requests)
 
 
-def _has_texts(requests: list[AppendRequest]) -> bool:
+def _has_texts(requests: Sequence[AppendRequest]) -> bool:
     return any(draft.texts for request in requests for draft in request.events)

@@ -20,13 +20,13 @@ async def import_chat(
     disk: Disk, path: Path, chat: str, chunks: AsyncIterator[bytes], segment_bytes: int
 ) -> bool:
     """False if there is a chat already."""
-    with staging_folder(disk, path, chat) as temporary:
-        arrival = ChatImporter(disk, temporary, chat, segment_bytes)
+    with staging_folder(disk, path, chat) as staging:
+        arrival = ChatImporter(disk, staging.path, chat, segment_bytes)
         async for data in chunks:
             await asyncio.to_thread(arrival.take, data)
         witness = await asyncio.to_thread(arrival.finish)
         # Once begun, it is waited for: what is left of the folder must not be removed under it.
-        moving = asyncio.ensure_future(asyncio.to_thread(publish_chat, disk, temporary, path, witness))
+        moving = asyncio.ensure_future(asyncio.to_thread(publish_chat, disk, staging, path, witness))
         try:
             return await asyncio.shield(moving)
         except asyncio.CancelledError:

@@ -29,59 +29,36 @@ class WouldBlock(Exception):
     """It would take waiting, and we were asked not to."""
 
 
-class Lock:
-    """Kept open between uses: taking it is then two system calls."""
+def open_lock(disk: Disk, folder: Path) -> int:
+    """A descriptor to lock. ChatMissing if there is no chat."""
+    try:
+        return _open_in_chat(disk, folder, LOCK_FILE)
+    except FileNotFoundError:
+        raise ChatMissing from None
 
-    def __init__(self, folder: Path, disk: Disk) -> None:
-        self._folder = folder
-        self._path = folder / LOCK_FILE
-        self._disk = disk
-        self._fd = -1
 
-    def acquire(self, *, wait: bool = True) -> None:
-        if self._fd < 0:
-            self._fd = self._open()
-        if wait:
-            self._disk.lock(self._fd)
-        elif not self._disk.try_lock(self._fd):
-            raise WouldBlock
-        if self._disk.fstat(self._fd).st_nlink == 0:
-            self.release()
-            raise ChatReplaced
-
-    def release(self) -> None:
-        self._disk.unlock(self._fd)
-
-    def check(self) -> None:
-        """Whoever removed the lock file, or the whole folder, may hold another lock of the same name: Gone."""
-        if not _is_named(self._disk, self._path, self._fd):
-            raise ChatReplaced
-
-    def _open(self) -> int:
-        try:
-            return _open_in_chat(self._disk, self._folder, LOCK_FILE)
-        except FileNotFoundError:
-            raise ChatMissing from None
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            with suppress(OSError):  # it was closed by somebody else
-                self._disk.close(fd)
+def verify_lock(disk: Disk, folder: Path, fd: int) -> None:
+    """ChatReplaced if the lock file, or the whole folder, was removed: then another process may hold another lock of this name."""
+    if not _is_named(disk, folder / LOCK_FILE, fd):
+        raise ChatReplaced
 
 
 @contextmanager
-def holding_lock(folder: LogReader) -> Iterator[None]:
+def holding_lock(reader: LogReader) -> Iterator[None]:
     """No process appends to the chat meanwhile. NoSuchChat if there is none."""
-    lock = Lock(folder.path, folder.disk)
     try:
-        lock.acquire()
-        lock.check()
+        fd = open_lock(reader.disk, reader.path)
+    except ChatMissing:
+        raise NoSuchChat("no such chat", chat=reader.chat, path=reader.path) from None
+    try:
+        reader.disk.lock(fd)
+        verify_lock(reader.disk, reader.path, fd)
         yield
-    except (ChatReplaced, ChatMissing):
-        raise NoSuchChat("no such chat", chat=folder.chat, path=folder.path) from None
+    except ChatReplaced:
+        raise NoSuchChat("no such chat", chat=reader.chat, path=reader.path) from None
     finally:
-        lock.close()
+        with suppress(OSError):  # another part of this process closed it
+            reader.disk.close(fd)
 
 
 @asynccontextmanager

@@ -56,6 +56,10 @@ class Lookups:
         self._asked += not self._held
         return found
 
+    def begin_empty(self) -> None:
+        """There are no entries, and so no runs of them."""
+        self._loaded = True
+
     def add(self, seq: int, fingerprints: Iterable[int]) -> None:
         """Of an entry after the last one we know. ``reach`` says when there are no more of them."""
         for fingerprint in fingerprints:

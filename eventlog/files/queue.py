@@ -1,373 +1,269 @@
-"""Appends on their way to the writers: one lane a chat, one group at a time in each.
+"""CommitQueue: how appends get into the writers and who syncs.
 
-An append that finds its lane free is written at once, into the page cache; only the sync is waited for, on a thread. Those that
-arrive meanwhile form a group, which is written and synced as one. Lanes sync side by side, many of them in turns: what a sync
-costs the disk is shared by those that come together, and what it costs Python is mostly the waking of threads and loops.
+An append that finds its chat free is written where it is asked for: a bounded copy into the page cache. Only the sync is left to
+a thread, because a thread for the write costs more than the write. Appends that arrive meanwhile form the next group: the thread
+that synced writes and syncs them as one. Chats sync side by side, and one wake-up tells a loop of all answers that are there.
 """
 
 import asyncio
 import threading
-from collections import OrderedDict, deque
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Literal
-
-import msgspec
+from functools import partial
 
 from chatfold.eventlog.batch import AppendRequest
+from chatfold.eventlog.errors import ChatfoldError
 from chatfold.eventlog.events import Entry
+from chatfold.eventlog.files.inbox import Inboxes
+from chatfold.eventlog.files.lock import WouldBlock
+from chatfold.eventlog.files.open_chat import OpenChat, OpenChats, PendingAppend
 from chatfold.eventlog.files.segment import Tail
-from chatfold.eventlog.files.workers import Shares, Workers
+from chatfold.eventlog.files.threads import Threads
 from chatfold.eventlog.files.writer import LogWriter, Result
 from chatfold.eventlog.storage import Durability
 
-OPEN_CHATS = 128
-"""Writers that keep their files open."""
-
-_THREADS = 32
-_SYNCING = 4  # of them: with more, the disk is no faster, and each wakes the loop for fewer
+_THREADS = 8  # with more, the disk is no faster
 _LATER_S = 0.2
-_GROUP_BYTES = 4 << 20
-
-
-class PendingAppend(msgspec.Struct, frozen=True):
-    """An append or, without a ``request``, a sync or the end of a segment; and who waits for it, if anybody does.
-
-    Seen by the collector, as ``Result`` is.
-    """
-
-    request: AppendRequest | None
-    durability: Durability
-    loop: asyncio.AbstractEventLoop | None = None
-    future: "asyncio.Future[list[Entry]] | None" = None
-    end: tuple[int, int] | None = None
-
-
-class ChatQueue:
-    """One chat's queue. At most one thread is in its writer at a time: whoever entered."""
-
-    def __init__(self, writer: LogWriter) -> None:
-        self.writer = writer
-        self.queue: deque[PendingAppend] = deque()
-        self.busy = False
-        self.lock = threading.Lock()
-        self.due: Literal["", "sync", "witness"] = ""  # what is to be done soon
-        self.gone = False  # the chat was deleted: whoever is in here last closes its files
-
-    def enter(self) -> bool:
-        """Takes the writer, if nobody has it."""
-        with self.lock:
-            free, self.busy = not self.busy, True
-        return free
-
-    def take(self) -> list[PendingAppend]:
-        """The next group; none, and the lane is free, if nobody waits."""
-        group: list[PendingAppend] = []
-        size = 0
-        with self.lock:
-            while self.queue and size < _GROUP_BYTES:
-                job = self.queue.popleft()
-                group.append(job)
-                size += sum([len(draft.raw) for draft in job.request.events]) if job.request else 0
-            self.busy = bool(group)
-        return group
-
-
-class _Written(msgspec.Struct, frozen=True):
-    """An append that is in the file, by whoever has the lane until it is synced."""
-
-    lane: ChatQueue
-    job: PendingAppend
-    outcome: Result
 
 
 class CommitQueue:
-    """``open_writer(chat)`` makes the writer of a chat; ``wake(chat, tail)`` is called on a loop when a chat has grown."""
+    """``publish(chat, tail)`` is called, on the thread that wrote, when a chat has grown."""
 
-    def __init__(self, open_writer: Callable[[str], LogWriter], wake: Callable[[str, Tail], None]) -> None:
-        self._open_writer = open_writer
-        self._wake = wake
-        self._lanes: OrderedDict[str, ChatQueue] = OrderedDict()
-        self._workers = Workers(_THREADS, "chatfold")
-        self._syncs = Shares(self._workers, _SYNCING, self._sync)
-        self._closed = threading.Event()
-        self._due = threading.Event()
-        self._keeper: threading.Thread | None = None
+    def __init__(self, open_writer: Callable[[str], LogWriter], publish: Callable[[str, Tail], None]) -> None:
+        self.chats = OpenChats(open_writer)
+        self._publish = publish
+        self._inboxes = Inboxes(self._close_idle)
+        self._threads = Threads(_THREADS, "chatfold")
+        self._timer: threading.Thread | None = None
+        self._due = threading.Event()  # is there a followup?
+        self._is_closed = threading.Event()
         self._later_s = _LATER_S
-        self._retiring: set[ChatQueue] = set()
-        self._failed: Exception | None = None  # a sync of one that was retired: whoever flushes is told
+        self._retiring: set[OpenChat] = set()
+        self._failed_retirement: Exception | None = (
+            None  # of a sync that no append waited for: ``flush`` raises it
+        )
 
     async def append(self, request: AppendRequest, durability: Durability) -> list[Entry]:
-        lane = self._lane(request.chat)
-        if lane.enter():
-            # Nothing to wait for but a copy into the page cache: to do it on a thread would cost ten times as much, and threads
-            # that do more than to wait for the disk wait for each other.
-            try:
-                outcomes = lane.writer.commit([request], sync=[False], wait=False)
-            except BaseException:
-                self._leave(lane)
-                raise
-            if outcomes is not None and outcomes[0].error is None and durability == "full":
-                return await self._synced(lane, request, outcomes[0])
-            if outcomes is not None:
-                self._after(lane, durability)
-                self._tell(request.chat)
-            self._leave(lane)
-            if outcomes is not None:
-                if outcomes[0].error is not None:
-                    raise outcomes[0].error
-                return outcomes[0].entries
-        return await self._wait(lane, request, durability)
+        chat = self.chats.get(request.chat)
+        if not chat.acquire():
+            return await self._enqueue(chat, PendingAppend(request, durability, self._inboxes.get()))
+        try:
+            [result] = chat.writer.commit([request], wait=False)
+        except WouldBlock:
+            pending = PendingAppend(request, durability, self._inboxes.get())
+            self._threads.submit(partial(self._serve, chat, [], [pending]))
+            return await pending.answer()
+        except BaseException:
+            self._leave(chat)
+            raise
+        if result.error is None and durability == "full":
+            pending = PendingAppend(request, durability, self._inboxes.get())
+            pending.result = result
+            self._threads.submit(partial(self._serve, chat, [pending]))
+            return await pending.answer()
+        self._schedule(chat, durability)
+        self._announce(chat)
+        self._leave(chat)
+        if self.chats.has_excess:
+            self._close_idle()
+        if result.error is not None:
+            raise result.error
+        return result.entries
 
     async def flush(self) -> None:
-        lanes = [*self._lanes.values(), *self._retiring]
-        await asyncio.gather(*(self._wait(lane, None, "full") for lane in lanes))
-        if self._failed is not None:
-            raise self._failed
+        """A barrier: what was appended before is durable."""
+        chats = [*self.chats.all(), *self._retiring]
+        await asyncio.gather(*(self._enqueue(chat, self._barrier()) for chat in chats))
+        failed, self._failed_retirement = self._failed_retirement, None
+        if failed is not None:
+            raise failed
 
-    async def end_segment(self, chat: str, upto: int, least: int) -> None:
-        """See ``Writer.end_segment``. Only by a writer that is at work: one that knows nothing would take longer than a copy."""
-        lane = self._lanes.get(chat)
-        if lane is not None:
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[list[Entry]] = loop.create_future()
-            self._submit(lane, PendingAppend(None, "full", loop, future, (upto, least)))
-            await future
+    async def seal_at(self, key: str, upto: int, least: int) -> None:
+        """See ``LogWriter.seal_at``. Only by a writer that is at work: one that knows nothing would take longer than a copy."""
+        chat = self.chats.find(key)
+        if chat is not None:
+            await self._enqueue(chat, PendingAppend(None, "full", self._inboxes.get(), seal=(upto, least)))
 
-    def forget(self, chat: str) -> None:
-        """The chat was deleted."""
-        lane = self._lanes.pop(chat, None)
-        if lane is not None:
-            lane.gone = True
-            if lane.enter():
-                self._let_go(lane)
-
-    def _let_go(self, lane: ChatQueue) -> None:
-        """Of a chat that was deleted: its files would be kept, by the system too, for as long as we have them open."""
-        lane.writer.close()
-        with lane.lock:
-            lane.busy = stays = bool(lane.queue)
-        if stays:  # they will be told that it is gone
-            self._workers.submit(self._work, lane)
+    def drop_chat(self, key: str) -> None:
+        """The chat was deleted. The system would keep its files for as long as we have them open."""
+        chat = self.chats.pop(key)
+        if chat is not None:
+            chat.is_gone = True
+            if chat.acquire():
+                self._threads.submit(partial(self._serve, chat, []))
 
     async def close(self) -> None:
-        """Everything durable, all files closed."""
+        """Everything is durable, all files are closed."""
         try:
             await self.flush()
         finally:
             try:
-                await asyncio.to_thread(self.abandon)
+                await asyncio.to_thread(self.stop)
             except RuntimeError:  # no more threads are to be had: we wait here
-                self.abandon()
-            for lane in self._lanes.values():
-                lane.writer.retire()
-            self._lanes.clear()
+                self.stop()
+            for chat in self.chats.all():
+                self.chats.pop(chat.key)
+                chat.writer.retire()
+            self._inboxes.close()
 
-    def abandon(self) -> None:
-        """Stops the threads; nothing more is written."""
-        self._closed.set()
+    def stop(self) -> None:
+        """Stop the threads. Nothing more is written."""
+        self._is_closed.set()
         self._due.set()
-        if self._keeper is not None:
-            self._keeper.join()  # what it witnesses is not closed under it
-        self._workers.stop()
+        if self._timer is not None:
+            self._timer.join()  # what it writes is not closed under it
+        self._threads.stop()
 
     def close_files(self) -> None:
         """After os.fork: the child must not keep the parent's locks alive, nor write with its descriptors."""
-        for lane in self._lanes.values():
-            lane.writer.close()
+        for chat in self.chats.all():
+            chat.writer.close()
 
-    # --- lanes -----------------------------------------------------------------------------------------
+    # --- chats come and go -------------------------------------------------------------------------------
 
-    def _lane(self, chat: str) -> ChatQueue:
-        lane = self._lanes.get(chat)
-        if lane is None:
-            lane = self._lanes[chat] = ChatQueue(self._open_writer(chat))
-        # The most recently used is last. Not taken out for that: whoever looks after them meanwhile would pass over it.
-        self._lanes.move_to_end(chat)
-        self._make_room()
-        return lane
+    def _barrier(self) -> PendingAppend:
+        return PendingAppend(None, "full", self._inboxes.get())
 
-    def _make_room(self) -> None:
-        """Lets the least recently used writers close their files, as far as they are idle."""
-        excess = len(self._lanes) - OPEN_CHATS
-        for chat, lane in list(self._lanes.items())[:-1] if excess > 0 else ():
-            if excess > 0 and lane.enter():
-                excess -= 1
-                del self._lanes[chat]
-                self._retiring.add(lane)
-                self._workers.submit(self._retire, lane)
+    async def _enqueue(self, chat: OpenChat, pending: PendingAppend) -> list[Entry]:
+        if chat.add(pending):
+            self._threads.submit(partial(self._serve, chat, []))
+        return await pending.answer()
 
-    def _retire(self, lane: ChatQueue) -> None:
-        self._failed = lane.writer.sync() or self._failed
-        lane.writer.retire()
-        self._work(lane)  # somebody may have got hold of it meanwhile
-        self._retiring.discard(lane)
+    def _leave(self, chat: OpenChat) -> None:
+        if not chat.release():
+            self._threads.submit(partial(self._serve, chat, []))
 
-    def _leave(self, lane: ChatQueue) -> None:
-        if not self._is_left(lane):
-            self._workers.submit(self._tidy, lane)
+    def _close_idle(self) -> None:
+        for chat in self.chats.pop_idle():
+            self._retiring.add(chat)
+            self._threads.submit(partial(self._retire, chat))
 
-    def _is_left(self, lane: ChatQueue) -> bool:
-        """Is the lane free again? Not if somebody came meanwhile or there is something to tidy up."""
-        with lane.lock:
-            lane.busy = stays = bool(lane.queue) or lane.writer.is_untidy or lane.gone
-        return not stays  # not ``lane.busy``, which may be somebody else's by now
-
-    def _tidy(self, lane: ChatQueue) -> None:
-        lane.writer.tidy()
-        self._work(lane)
-
-    # --- jobs ------------------------------------------------------------------------------------------
-
-    def _wait(
-        self, lane: ChatQueue, request: AppendRequest | None, durability: Durability
-    ) -> asyncio.Future[list[Entry]]:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[Entry]] = loop.create_future()
-        self._submit(lane, PendingAppend(request, durability, loop, future))
-        return future
-
-    def _synced(
-        self, lane: ChatQueue, request: AppendRequest, outcome: Result
-    ) -> asyncio.Future[list[Entry]]:
-        """Of what is written already. The lane stays ours until it is synced."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[Entry]] = loop.create_future()
-        self._syncs.add(_Written(lane, PendingAppend(request, "full", loop, future), outcome))
-        return future
-
-    def _sync(self, some: list[_Written]) -> None:
-        """On a thread. Nothing here needs the loop to go on: another one may use the chats next."""
-        outcomes: list[Result] = []
-        untidy: list[ChatQueue] = []
-        for written in some:
-            lane = written.lane
-            outcomes.append(self._outcome_of(written))
-            self._after(lane, "full")
-            # The lane is left before the answer is given: whoever waited for that finds it free, and the interpreter's lock, too.
-            if not self._is_left(lane):
-                untidy.append(lane)
-        self._answer([written.job for written in some], outcomes)
-        for lane in untidy:
-            self._tidy(lane)
-
-    def _outcome_of(self, written: _Written) -> Result:
+    def _retire(self, chat: OpenChat) -> None:
+        """Close the files of a chat that was not used for long. An append may have got hold of it meanwhile: it is served."""
         try:
-            error = written.lane.writer.sync()
-        except BaseException as bug:  # noqa: BLE001 (reported to whoever waits)
-            return _failed(bug)
-        return written.outcome if error is None else Result(error=error)
+            chat.writer.sync()
+        except Exception as error:  # noqa: BLE001 (``flush`` raises it)
+            self._failed_retirement = error
+        chat.writer.retire()
+        self._serve(chat, [])
+        self._retiring.discard(chat)
 
-    def _submit(self, lane: ChatQueue, job: PendingAppend) -> None:
-        with lane.lock:
-            lane.queue.append(job)
-            start, lane.busy = not lane.busy, True
-        if start:
-            self._workers.submit(self._work, lane)
+    # --- on the threads ------------------------------------------------------------------------------------
 
-    def _work(self, lane: ChatQueue) -> None:
-        """On a thread: commits group after group until nobody waits."""
-        while group := lane.take():
-            try:
-                outcomes = self._commit(lane, group)
-            except BaseException as error:  # noqa: BLE001 (reported to everybody who waits)
-                outcomes = [_failed(error)] * len(group)
-            self._answer(group, outcomes)
-            if lane.writer.is_untidy:
-                lane.writer.tidy()
-        if lane.gone and lane.enter():
-            self._let_go(lane)
+    def _serve(
+        self, chat: OpenChat, written: list[PendingAppend], group: list[PendingAppend] | None = None
+    ) -> None:
+        """Sync what is ``written``, then commit and sync group after group until nothing waits. The caller had the chat.
 
-    def _commit(self, lane: ChatQueue, group: list[PendingAppend]) -> list[Result]:
-        appends = [job for job in group if job.request is not None]
-        outcomes: list[Result] = []
-        if appends:
-            requests = [job.request for job in appends if job.request is not None]
-            outcomes = lane.writer.commit(requests, sync=[job.durability == "full" for job in appends]) or []
-            self._after(lane, "normal" if any(job.durability == "normal" for job in appends) else "full")
-        syncs = any(job.request is None and job.end is None for job in group)
-        synced = Result(error=lane.writer.sync()) if syncs else Result()
-        if syncs and not appends:
-            self._after(lane, "full")  # it is witnessed
-        answers = iter(outcomes)
-        return [next(answers) if job.request else self._ended(lane, job) or synced for job in group]
+        The chat is set free before the last answers are given: the appends that these set off find it free.
+        """
+        while True:
+            if group:
+                self._commit(chat, group)
+                written = group
+            if written:
+                self._sync(chat, written)
+                self._schedule(chat, strongest([pending.durability for pending in written]))
+            if chat.writer.has_cache_work:
+                self._reply(chat, written)
+                written = []
+                chat.writer.flush_cache()
+            if chat.is_gone:
+                chat.writer.close()
+            group = chat.pop_group()
+            self._reply(chat, written)
+            written = []
+            if not group:
+                return
 
-    def _ended(self, lane: ChatQueue, job: PendingAppend) -> Result | None:
-        return Result(error=lane.writer.end_segment(*job.end)) if job.end else None
+    def _commit(self, chat: OpenChat, group: list[PendingAppend]) -> None:
+        """Write the appends of the group. Each gets its result; an error that concerns all is given to all."""
+        appends = [pending for pending in group if pending.request is not None]
+        try:
+            requests = [pending.request for pending in appends if pending.request is not None]
+            results = chat.writer.commit(requests) if requests else []
+        except BaseException as error:  # noqa: BLE001 (reported to every caller)
+            results = [Result(error=to_reported(error))] * len(appends)
+        for pending, result in zip(appends, results, strict=True):
+            pending.result = result
 
-    def _after(self, lane: ChatQueue, durability: Durability) -> None:
-        """What an append leaves to be done by others."""
+    def _sync(self, chat: OpenChat, group: list[PendingAppend]) -> None:
+        """Make durable what the group wrote, if one of its appends asks for it; seal, if one asks for that."""
+        try:
+            if any(pending.durability == "full" for pending in group):
+                chat.writer.sync()
+            for pending in group:
+                if pending.seal is not None:
+                    chat.writer.seal_at(*pending.seal)
+        except BaseException as error:  # noqa: BLE001 (reported to every caller that waits for it)
+            failed = Result(error=to_reported(error))
+            for pending in group:
+                if pending.durability == "full" and pending.result.error is None:
+                    pending.result = failed
+
+    def _reply(self, chat: OpenChat, answered: list[PendingAppend]) -> None:
+        """An inbox wakes its loop once for all answers that are there."""
+        if not answered:
+            return
+        self._announce(chat)
+        for pending in answered:
+            if pending.inbox is not None:
+                pending.inbox.add(pending)
+
+    def _announce(self, chat: OpenChat) -> None:
+        tail = chat.writer.tail
+        if tail is not None:
+            self._publish(chat.key, tail)
+
+    # --- what an append leaves to be done soon -------------------------------------------------------------
+
+    def _schedule(self, chat: OpenChat, durability: Durability) -> None:
         if durability != "off":
-            with lane.lock:
-                lane.due = "sync" if durability == "normal" or lane.due == "sync" else "witness"
+            chat.add_followup("sync" if durability == "normal" else "watermark")
             self._due.set()
-            if self._keeper is None and not self._has_started_keeper() and durability == "normal":
-                self._submit(lane, PendingAppend(None, "full"))
-        ready = lane.writer.ready_seal()
-        if ready is not None:
-            self._workers.submit(ready)
+            if self._timer is None and not self._start_timer() and durability == "normal":
+                chat.add(PendingAppend(None, "full"))  # the chat is ours: it is synced before we leave
+        work = chat.writer.seal_work()
+        if work is not None:
+            self._threads.submit(work)
 
-    def _has_started_keeper(self) -> bool:
-        keeper = threading.Thread(target=self._look_after, name="chatfold-keeper", daemon=True)
+    def _start_timer(self) -> bool:
+        timer = threading.Thread(target=self._run_timer, name="chatfold-timer", daemon=True)
         try:
-            keeper.start()
+            timer.start()
         except RuntimeError:  # no more threads are to be had
             return False
-        self._keeper = keeper
+        self._timer = timer
         return True
 
-    def _look_after(self) -> None:
-        """On its own thread: within 200 ms a ``normal`` append is synced, and what is synced is witnessed."""
+    def _run_timer(self) -> None:
+        """Within 200 ms a ``normal`` append is synced, and what is synced stands in the watermark."""
         while self._due.wait():
-            self._due.clear()  # before we look whether to stop: whoever says so sets it afterwards
-            if self._closed.wait(self._later_s):
+            self._due.clear()  # before the look at ``_is_closed``, which is set first
+            if self._is_closed.wait(self._later_s):
                 return
-            for lane in list(self._lanes.values()):
-                with lane.lock:
-                    due, lane.due = lane.due, ""
-                if due == "sync":
-                    self._submit(lane, PendingAppend(None, "full"))
-                elif due == "witness":
-                    self._witness(lane)
+            for chat in self.chats.all():
+                self.follow_up(chat)
 
-    def _witness(self, lane: ChatQueue) -> None:
-        if lane.enter():
-            lane.writer.bear_witness()
-            self._leave(lane)
-        else:  # whoever is in there
-            with lane.lock:
-                lane.due = lane.due or "witness"
-            self._due.set()
-
-    def _answer(self, group: list[PendingAppend], outcomes: list[Result]) -> None:
-        """Wakes each loop once for the whole group."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[PendingAppend, Result]]] = {}
-        for job, outcome in zip(group, outcomes, strict=True):
-            if job.loop is not None:
-                by_loop.setdefault(job.loop, []).append((job, outcome))
-        for loop, answers in by_loop.items():
-            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-                loop.call_soon_threadsafe(self._settle, answers)
-
-    def _tell(self, chat: str) -> None:
-        lane = self._lanes.get(chat)
-        if lane is not None and lane.writer.tail is not None:
-            self._wake(chat, lane.writer.tail)
-
-    def _settle(self, answers: list[tuple[PendingAppend, Result]]) -> None:
-        for job, outcome in answers:
-            if job.future is not None and not job.future.done():  # cancelled: it is on disk all the same
-                if outcome.error is not None:
-                    job.future.set_exception(outcome.error)
-                else:
-                    job.future.set_result(outcome.entries)
-        for chat in {job.request.chat for job, _ in answers if job.request is not None}:
-            self._tell(chat)
-        self._make_room()  # of many that were busy at once
+    def follow_up(self, chat: OpenChat) -> None:
+        followup = chat.take_followup()
+        if followup == "sync":
+            if chat.add(PendingAppend(None, "full")):
+                self._threads.submit(partial(self._serve, chat, []))
+        elif followup == "watermark":
+            if chat.acquire():
+                chat.writer.write_watermark()
+                self._leave(chat)
+            else:  # another thread is in the writer
+                chat.add_followup("watermark")
+                self._due.set()
 
 
-def _failed(error: BaseException) -> Result:
-    """Of what nobody expected."""
-    if isinstance(error, MemoryError):
-        return Result(error=error)
-    return Result(error=RuntimeError(f"a bug in chatfold: {error!r}"))
+def strongest(asked: list[Durability]) -> Durability:
+    return "full" if "full" in asked else "normal" if "normal" in asked else "off"
+
+
+def to_reported(error: BaseException) -> Exception:
+    """What callers are told: what can go wrong as it is, anything else as a bug."""
+    if isinstance(error, ChatfoldError | OSError | MemoryError):
+        return error
+    return RuntimeError(f"a bug in chatfold: {error!r}")

@@ -40,8 +40,9 @@ from chatfold.eventlog.files.importer import import_chat
 from chatfold.eventlog.files.lock import alone, holding_lock
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.offsets import CACHE
+from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.preparation import Preparation
-from chatfold.eventlog.files.queue import OPEN_CHATS, CommitQueue
+from chatfold.eventlog.files.queue import CommitQueue
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.redact import find_family, redact_chats
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
@@ -93,7 +94,7 @@ class FileStorage(Storage):
         self._segment_bytes = segment_bytes
         self._disk = disk or Disk()
         self._forked = False  # by os.fork, in the child
-        self._lanes = CommitQueue(self._open_writer, self._wake)
+        self._queue = CommitQueue(self._open_writer, self._publish)
         self._readers: dict[str, LogReader] = {}
         self._notifier = Notifier()
         self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
@@ -114,10 +115,10 @@ class FileStorage(Storage):
         self._check_writable(request.chat)
         if not self._preparation.is_done:
             await self._preparation.finish()
-        return await self._lanes.append(request, durability or self._durability)
+        return await self._queue.append(request, durability or self._durability)
 
     async def flush(self) -> None:
-        await self._lanes.flush()
+        await self._queue.flush()
 
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
@@ -222,8 +223,8 @@ class FileStorage(Storage):
                 await news.wait(pause)
                 pause = min(pause * 1.5, _POLL_MAX_S)
 
-    def _wake(self, chat: str, tail: Tail) -> None:
-        """What this process wrote need not be read to be believed."""
+    def _publish(self, chat: str, tail: Tail) -> None:
+        """What this process wrote need not be read to be believed. From any thread."""
         reader = self._readers.get(chat)
         if reader is not None:
             reader.remember(tail)
@@ -360,7 +361,7 @@ class FileStorage(Storage):
         except ChatfoldError:
             return  # whoever forks it is told
         if tail.position.seq == at and not tail.sealed and tail.position.offset >= least:
-            await self._lanes.end_segment(chat, at, least)
+            await self._queue.seal_at(chat, at, least)
 
     async def export(self, chat: str) -> AsyncGenerator[bytes]:
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)
@@ -407,7 +408,7 @@ class FileStorage(Storage):
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
         self._indexes.pop(chat, None)
-        self._lanes.forget(chat)
+        self._queue.drop_chat(chat)
 
     async def _writable(self, chat: str) -> LogReader:
         self._check_writable(chat)
@@ -435,7 +436,7 @@ class FileStorage(Storage):
             await asyncio.to_thread(self._let_go)
         except RuntimeError:  # no more threads are to be had: we wait here
             self._let_go()
-        await self._lanes.close()
+        await self._queue.close()
 
     def _let_go(self) -> None:
         self._notifier.close()
@@ -443,7 +444,7 @@ class FileStorage(Storage):
             index.close()
 
     def close_files(self) -> None:
-        self._lanes.close_files()
+        self._queue.close_files()
 
     def _in_child(self) -> None:
         self._forked = True

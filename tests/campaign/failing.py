@@ -72,7 +72,7 @@ async def _attempt(root: Path, disk: FailingDisk, operation: str) -> list[str]:
             raise  # nothing was in its way, so that it shows nothing
     with suppress(ChatfoldError, OSError):
         await log.storage.close()
-    await asyncio.to_thread(log.storage._lanes.abandon)  # type: ignore[attr-defined]
+    await asyncio.to_thread(log.storage._queue.stop)  # type: ignore[attr-defined]
     return told
 
 

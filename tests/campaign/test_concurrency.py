@@ -46,7 +46,7 @@ class SlowlySeen(threading.Event):
 
 async def test_closing_never_waits_for_somebody_who_has_missed_it(fast_folder: Path) -> None:
     storage = FileStorage(fast_folder)
-    storage._lanes._closed = SlowlySeen()
+    storage._queue._is_closed = SlowlySeen()
     for name in ("a", "b"):
         await Log(storage).append("chat", *short(name))
     await asyncio.sleep(0.4)  # the thread that writes the witness has looked whether it is over

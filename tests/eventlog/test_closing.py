@@ -22,13 +22,13 @@ class ClosedMeanwhile(threading.Event):
 
 async def test_whoever_looks_after_the_chats_ends_although_it_was_just_about_to_look(root: Path) -> None:
     storage = FileStorage(root)
-    lanes = storage._lanes
-    lanes._due = ClosedMeanwhile(lanes._closed)
+    queue = storage._queue
+    queue._due = ClosedMeanwhile(queue._is_closed)
     async with Log(storage) as log:
         await log.append("chat", Noted("something to witness"))
-        keeper = lanes._keeper
-        assert keeper is not None
-        await asyncio.to_thread(keeper.join, 3)
-        ended = not keeper.is_alive()
-        lanes._due.set()  # or nothing here would ever end
+        timer = queue._timer
+        assert timer is not None
+        await asyncio.to_thread(timer.join, 3)
+        ended = not timer.is_alive()
+        queue._due.set()  # or nothing here would ever end
         assert ended

@@ -197,5 +197,5 @@ async def test_who_follows_a_chat_for_long_remembers_no_more_of_it_than_who_has_
         for number in range(600):
             await log.append("chat", Noted(f"{number}"))
             assert (await reader.head("chat")).seq == number + 1
-        held = [reader._readers["chat"], storage._lanes._lanes["chat"].writer._end.folder]
+        held = [reader._readers["chat"], storage._queue.chats.get("chat").writer.reader]
         assert max(len(folder._paths) for folder in held) == 1

@@ -385,10 +385,10 @@ async def test_where_a_writer_remembers_that_batches_ended_they_did(root: Path) 
             await other.append("chat", Noted("in between"))
         if number % 20 == 19:
             await other.redact("chat", number)
-        writer = storage._lanes._lanes["chat"].writer
-        for seq, link in writer._history._ends.items():
-            assert link == LogReader(writer._end.folder.path, "chat", Disk()).link(seq)
-        assert writer._history._ends or number == 0
+        writer = storage._queue.chats.get("chat").writer
+        for seq, link in writer._history._batch_ends.items():
+            assert link == LogReader(writer.reader.path, "chat", Disk()).link(seq)
+        assert writer._history._batch_ends or number == 0
     await other.delete("chat")
     with pytest.raises(ChatDeleted):
         await ours.append("chat", Noted("too late"))

@@ -61,15 +61,15 @@ class WitnessedFiles(Files):
 
     def crash(self, storage: Storage, chat: str, keep: float) -> None:
         assert isinstance(storage, FileStorage)
-        for lane in storage._lanes._lanes.values():
-            lane.writer.bear_witness()
+        for opened in storage._queue.chats.all():
+            opened.writer.write_watermark()
         super().crash(storage, chat, keep)
 
 
 def abandon(storage: FileStorage) -> None:
     """What a kill does: threads and descriptors are gone, nothing is synced or kept."""
     storage._closed = True
-    storage._lanes.abandon()
+    storage._queue.stop()
     storage.close_files()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from chatfold.eventlog import DurabilityUnknown, FileStorage, Log, Noted
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.queue import OPEN_CHATS
+from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from tests.support.disk.faulty_disk import FailingDisk
 from tests.support.judges.talk import entries_of, ids_of, is_clean, short
 from tests.support.processes.children import next_told, started, told

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from chatfold.eventlog import FileStorage
 
 T = TypeVar("T")
-_IDLE = threading.Thread(name="a keeper that never looks after anything")
+_IDLE = threading.Thread(name="a timer that never looks after anything")
 _IDLE.start()
 
 
@@ -30,8 +30,8 @@ class Here(ThreadPoolExecutor):
 
 def without_threads(storage: FileStorage) -> FileStorage:
     """It starts none, neither now nor later."""
-    storage._lanes._workers._most = 0
-    storage._lanes._keeper = _IDLE
+    storage._queue._threads._most = 0
+    storage._queue._timer = _IDLE
     return storage
 
 

@@ -130,7 +130,7 @@ class Files(Side):
         assert isinstance(storage, FileStorage)
         folder = storage._reader(key).path
         storage._closed = True
-        storage._lanes.abandon()
+        storage._queue.stop()
         storage.close_files()
         segments = sorted(folder.glob("*.jsonl"))
         if segments:

@@ -14,7 +14,6 @@ from chatfold.agent.opening import keep_view, open_view
 from chatfold.eventlog import ChatDeleted, ChatExists, FileStorage, Log, Redacted, check
 from chatfold.eventlog.events import Forked
 from chatfold.eventlog.files.chat_dir import chat_path
-from chatfold.eventlog.files.queue import PendingAppend
 from chatfold.eventlog.storage import Durability
 from chatfold.projections import STANDARD, fold, start
 from chatfold.projections.snapshots import dump
@@ -28,14 +27,14 @@ _NEVER = 3600.0
 
 def still(storage: FileStorage, *, threads: bool = True) -> FileStorage:
     """Nothing happens by itself."""
-    storage._lanes._later_s = _NEVER
+    storage._queue._later_s = _NEVER
     return storage if threads else without_threads(storage)
 
 
 async def abandon(storage: FileStorage) -> None:
     """What a kill does: threads and descriptors are gone, nothing is synced or kept."""
     storage._closed = True
-    await asyncio.to_thread(storage._lanes.abandon)
+    await asyncio.to_thread(storage._queue.stop)
     storage.close_files()
 
 
@@ -81,8 +80,7 @@ class Verbs:
 
     async def quiet(self) -> None:
         """They have no event to wait for, and it is a matter of microseconds."""
-        workers = self.now.storage._lanes._workers
-        while workers._threads and workers._idle != len(workers._threads):  # noqa: ASYNC110
+        while not self.now.storage._queue._threads.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     # --- the verbs: each says what is under way, and returns when it was acknowledged ---------------------
@@ -116,15 +114,13 @@ class Verbs:
         self.failed.pop(chat, None)
 
     async def later(self, step: Step, under_way: UnderWay) -> None:
-        for chat, lane in self.now.storage._lanes._lanes.items():
-            due, lane.due = lane.due, ""
-            if due == "sync":
-                self.now.storage._lanes._submit(lane, PendingAppend(None, "full"))
+        for chat in self.now.storage._queue.chats.all():
+            followup = chat.followup
+            self.now.storage._queue.follow_up(chat)
+            if followup == "sync":
                 await self.quiet()
-                if not lane.writer._poisoned:
-                    self._durable(chat)
-            elif due == "witness":
-                self.now.storage._lanes._witness(lane)
+                if not chat.writer._is_poisoned:
+                    self._durable(chat.key)
 
     async def flush(self, step: Step, under_way: UnderWay) -> None:
         await self.now.log.flush()

@@ -1,0 +1,98 @@
+"""Answers on their way from threads to the futures of a loop: many answers, one wake-up.
+
+``call_soon_threadsafe`` makes a handle and writes to a socket for each answer. Here a thread appends to a deque, and writes to an
+eventfd only if the loop was not told already. Systems without eventfd do without.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+HAS_EVENTFD = sys.platform == "linux" and hasattr(os, "eventfd")
+
+
+class Answer(Protocol):
+    def settle(self) -> None:
+        """Called on the loop."""
+
+
+class Inbox:
+    """Of one loop, made on it. The loop may be closed at any time: then nobody waits for an answer any more."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None]) -> None:
+        self._loop = weakref.ref(loop)
+        self._after = after  # called on the loop when answers were given
+        self._answers: deque[Answer] = deque()
+        self._is_woken = False
+        self._fd = -1
+        if HAS_EVENTFD:
+            self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._close_fd = weakref.finalize(self, os.close, self._fd)
+            loop.add_reader(self._fd, self._drain)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        loop = self._loop()
+        assert loop is not None
+        return loop.create_future()
+
+    def add(self, answer: Answer) -> None:
+        """From any thread."""
+        self._answers.append(answer)
+        if self._is_woken:
+            return
+        self._is_woken = True
+        if self._fd >= 0:
+            os.eventfd_write(self._fd, 1)
+        elif (loop := self._loop()) is not None:
+            with suppress(RuntimeError):  # it was closed
+                loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        if self._fd >= 0:
+            with suppress(BlockingIOError):  # nothing was written
+                os.eventfd_read(self._fd)
+        self._is_woken = False  # before the answers are looked at: one that comes now wakes the loop again
+        while self._answers:
+            self._answers.popleft().settle()
+        self._after()
+
+    def close(self) -> None:
+        """On its loop."""
+        self._drain()
+        loop = self._loop()
+        if self._fd >= 0 and self._close_fd.alive:
+            if loop is not None and not loop.is_closed():
+                loop.remove_reader(self._fd)
+            self._close_fd()
+
+
+class Inboxes:
+    """One for each loop that appends."""
+
+    def __init__(self, after: Callable[[], None]) -> None:
+        self._after = after
+        self._inboxes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Inbox] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._lock = threading.Lock()
+
+    def get(self) -> Inbox:
+        loop = asyncio.get_running_loop()
+        inbox = self._inboxes.get(loop)
+        if inbox is None:
+            with self._lock:
+                inbox = self._inboxes[loop] = Inbox(loop, self._after)
+        return inbox
+
+    def close(self) -> None:
+        """The running loop's; those of other loops go with them."""
+        with self._lock:
+            inbox = self._inboxes.pop(asyncio.get_running_loop(), None)
+        if inbox is not None:
+            inbox.close()
