@@ -92,9 +92,12 @@ class Staging:
 
 @contextmanager
 def staging_folder(disk: Disk, path: Path, key: str) -> Iterator[Staging]:
-    """A folder to fill for the chat ``key``, then to ``publish_chat`` as ``path``. Removed if that did not happen."""
-    make_root(disk, path.parent.parent)
-    staging = _locked_folder(disk, path.parent)
+    """A folder to fill for the chat ``key``, then to ``publish_chat`` as ``path``. Removed if that did not happen. The root is there."""
+    try:
+        staging = _locked_folder(disk, path.parent)
+    except FileNotFoundError:  # the root was removed while the store was open
+        make_root(disk, path.parent.parent)
+        staging = _locked_folder(disk, path.parent)
     try:
         if is_hashed(path.name):
             replace_file(disk, staging.path / KEY_FILE, msgspec.json.encode(escape_text(key)))

@@ -173,6 +173,8 @@ def _check_references(folder: LogReader, data: bytes, line: SurveyedLine, elsewh
         return
     try:
         folder.resolve_line(line.cut_from(data))
+    except NotADirectoryError:
+        return  # ``_check_names`` says so: what is behind a link is not ours
     except (ChatfoldError, OSError) as error:
         note = f"what the entry keeps elsewhere is not there: {error.args[0]}"
         elsewhere.append(Problem("damaged", note, folder.path, None, line.seq))

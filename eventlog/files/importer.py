@@ -7,7 +7,7 @@ from pathlib import Path
 from chatfold.eventlog.errors import CorruptLog
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.blobs import write_blob
-from chatfold.eventlog.files.chat_dir import publish_chat, staging_folder, write_open_segment
+from chatfold.eventlog.files.chat_dir import make_root, publish_chat, staging_folder, write_open_segment
 from chatfold.eventlog.files.disk import Disk, replace_file
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.seal import build_sealed_segment
@@ -20,6 +20,7 @@ async def import_chat(
     disk: Disk, path: Path, chat: str, chunks: AsyncIterator[bytes], segment_bytes: int
 ) -> bool:
     """False if there is a chat already."""
+    await asyncio.to_thread(make_root, disk, path.parent.parent)
     with staging_folder(disk, path, chat) as staging:
         arrival = ChatImporter(disk, staging.path, chat, segment_bytes)
         async for data in chunks:

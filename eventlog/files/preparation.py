@@ -22,12 +22,19 @@ class Preparation:
         self._finished = 0  # and so much of that is done
         self._disk = disk
         self._root = root
+        self._is_root_there = False
         self._lock = threading.Lock()
         self._running: Future[None] | None = None
 
     @property
     def is_done(self) -> bool:
         return self._finished == self._required
+
+    def ensure_root(self) -> None:
+        """The root is there, durably. On a thread of its caller's."""
+        if not self._is_root_there:
+            make_root(self._disk, self._root)
+            self._is_root_there = True
 
     def require(self) -> None:
         """An erasure of ours was interrupted: the next change waits for it to be finished."""
@@ -68,7 +75,7 @@ class Preparation:
     def _attempt(self) -> BaseException | None:
         try:
             if is_folder(self._disk, self._root / CHATS):  # else nobody left anything
-                make_root(self._disk, self._root)  # its maker may have been killed
+                self.ensure_root()  # its maker may have been killed
                 sweep(self._disk, self._root)
                 finish_redactions(self._disk, self._root)
         except BaseException as error:  # noqa: BLE001 (raised where it is waited for)

@@ -122,7 +122,8 @@ class FileStorage(Storage):
 
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
-        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes)
+        ensure_root = self._preparation.ensure_root
+        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes, ensure_root)
 
     def _check_writable(self, chat: str) -> None:
         self._check_process()

@@ -10,6 +10,7 @@ leaves a mark for the next one, and all callers get ``DurabilityUnknown`` until 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,7 @@ from chatfold.eventlog.errors import (
 )
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.blobs import write_blob
-from chatfold.eventlog.files.chat_dir import publish_chat, staging_folder, try_remove_temp_files
+from chatfold.eventlog.files.chat_dir import make_root, publish_chat, staging_folder, try_remove_temp_files
 from chatfold.eventlog.files.disk import Disk, replace_file, write_all
 from chatfold.eventlog.files.history import FolderHistory
 from chatfold.eventlog.files.lock import ChatMissing, ChatReplaced, WouldBlock, open_lock, verify_lock
@@ -55,13 +56,20 @@ class LogWriter:
     """
 
     def __init__(
-        self, path: Path, chat: str, disk: Disk, clock: Clock, segment_bytes: int = SEGMENT_BYTES
+        self,
+        path: Path,
+        chat: str,
+        disk: Disk,
+        clock: Clock,
+        segment_bytes: int = SEGMENT_BYTES,
+        ensure_root: Callable[[], None] | None = None,
     ) -> None:
         self._path = path
         self._chat = chat
         self._disk = disk
         self._clock = clock
         self._segment_bytes = segment_bytes
+        self._ensure_root = ensure_root or partial(make_root, disk, path.parent.parent)
         self._is_poisoned = False
         self._segment: SegmentWriter | None = None
         self._lock_fd = self._watermark_fd = -1
@@ -76,14 +84,17 @@ class LogWriter:
 
     def close(self) -> None:
         """Let go of the files. Syncs nothing."""
-        if self._segment is not None:
-            self._segment.close()
-            self._segment = None
+        self._close_segment()
         fds, self._lock_fd, self._watermark_fd = (self._lock_fd, self._watermark_fd), -1, -1
         for fd in fds:
             if fd >= 0:
                 with suppress(OSError):  # another part of this process closed it
                     self._disk.close(fd)
+
+    def _close_segment(self) -> None:
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            segment.close()
 
     def retire(self) -> None:
         """Keep the caches for the next time and let go of the files. Syncs nothing."""
@@ -253,6 +264,7 @@ class LogWriter:
         if not lines:
             self._clear_state()
             return to_results(batches)
+        self._ensure_root()
         with staging_folder(self._disk, self._path, self._chat) as staging:
             for batch in batches:
                 if isinstance(batch, Batch) and batch.lines:
@@ -365,8 +377,7 @@ class LogWriter:
 
         No watermark tells: an erasure or a repair puts another file in the place of one that was vouched for.
         """
-        if self._segment is not None:
-            self._segment.close()
+        self._close_segment()
         path = self.reader.segment_path(tail.first)
         self._segment = SegmentWriter(self._disk, path, self._disk.open_append(path), tail)
         self._disk.sync_folder(self._path)
@@ -463,7 +474,7 @@ class LogWriter:
         header = header_line(tail.head) + b"\n"
         path = self.reader.segment_path(first)
         replace_file(self._disk, path, header)
-        self._segment.close()
+        self._close_segment()
         self.tail = self.reader.tail()
         self._segment = SegmentWriter(self._disk, path, self._disk.open_append(path), self.tail, header)
         self.durable_seq = max(self.durable_seq, tail.position.seq)

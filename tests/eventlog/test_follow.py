@@ -186,6 +186,8 @@ async def test_a_chat_that_is_made_again_is_followed_again(root: Path) -> None:
         await other.delete("chat 0")
         with pytest.raises(ChatDeleted):
             await asyncio.wait_for(follower, 20)
+        with pytest.raises(ChatDeleted):  # a writer that knew the chat is told, once
+            await log.append("chat 0", Noted("too late"))
         [follower] = await _followed(log, 1)
         await other.append("chat 0", Noted("now"))
         assert len(await asyncio.wait_for(follower, 20)) == 2
