@@ -97,7 +97,8 @@ class CommitQueue:
             await self.flush()
         finally:
             try:
-                await asyncio.to_thread(self.stop)
+                if self._timer is not None or self._threads.is_started:
+                    await asyncio.to_thread(self.stop)
             except RuntimeError:  # no more threads are to be had: we wait here
                 self.stop()
             for chat in self.chats.all():

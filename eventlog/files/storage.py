@@ -433,10 +433,11 @@ class FileStorage(Storage):
         if self._closed or self._forked:
             return
         self._closed = True
-        try:
-            await asyncio.to_thread(self._let_go)
-        except RuntimeError:  # no more threads are to be had: we wait here
-            self._let_go()
+        if self._indexes or self._notifier.is_running:
+            try:
+                await asyncio.to_thread(self._let_go)
+            except RuntimeError:  # no more threads are to be had: we wait here
+                self._let_go()
         await self._queue.close()
 
     def _let_go(self) -> None:
