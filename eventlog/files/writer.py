@@ -153,7 +153,9 @@ class LogWriter(HeldLog):
         tail = self.tail
         if tail is not None and not tail.sealed:
             try:
-                status = self._disk.stat(self.reader.segment_path(tail.first))
+                status = self._disk.stat(
+                    self._segment.path if self._segment else self.reader.segment_path(tail.first)
+                )
             except FileNotFoundError:
                 raise ChatReplaced from None
             if status.st_ino == tail.inode and status.st_size == tail.position.offset:
@@ -187,7 +189,8 @@ class LogWriter(HeldLog):
         self, requests: Sequence[AppendRequest], head: Head, folder: Path | None
     ) -> list[Batch | Exception]:
         """The batch of each request if all goes well, or why it has none. Blobs are written to ``folder`` before any line."""
-        self._history.prepare(requests, head.seq)
+        if any(request.has_names or any(event.texts for event in request.events) for request in requests):
+            self._history.prepare(requests, head.seq)
         batches: list[Batch | Exception] = []
         now = self._clock()
         for request in requests:
