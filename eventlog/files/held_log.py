@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.files.chat_dir import try_remove_temp_files
 from chatfold.eventlog.files.disk import Disk, replace_file
 from chatfold.eventlog.files.lock import WouldBlock, open_lock
@@ -16,7 +16,7 @@ from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.recovery import Ending, classify_change, cut_torn_tail
 from chatfold.eventlog.files.segment import Tail
 from chatfold.eventlog.files.segment_writer import SegmentWriter, WriteFailed
-from chatfold.eventlog.files.watermark import HEAD_FILE, read_watermark, write_watermark
+from chatfold.eventlog.files.watermark import HEAD_FILE, Watermark, read_watermark, write_watermark
 from chatfold.eventlog.line import header_line
 
 POISON_FILE = "failed-sync"
@@ -94,7 +94,7 @@ class HeldLog:
             raise WriteFailed from OSError("a sync of another writer failed")
         old, new = known.position, tail.position
         change = classify_change(old, new, self.durable_seq)
-        if change is Ending.CLEAN:
+        if change is Ending.CLEAN and (new.seq == old.seq or self.reader.link(old.seq) == known.head.link):
             return
         if change is Ending.TORN:
             raise WriteFailed from OSError("what was not synced yet is gone")
@@ -109,13 +109,19 @@ class HeldLog:
     def _adopt_unsynced(self, tail: Tail) -> Tail:
         """A writer may have been killed before the watermark could say what is durable. What was not synced then is synced or cut."""
         watermark = read_watermark(self._disk, self._path)
-        self.durable_seq = min(watermark.seq, tail.position.seq) if watermark else 0
+        self.durable_seq = watermark.seq if watermark is not None and self._is_of_log(watermark, tail) else 0
         if watermark is None:
             self._disk.sync_folder(self._path.parent)
         if self.durable_seq == tail.position.seq and not tail.sealed:  # of a seal the watermark says nothing
             return tail
         self._drop_page_cache()  # the mark of a failed sync may be missing, too
         return self.reader.tail()
+
+    def _is_of_log(self, watermark: Watermark, tail: Tail) -> bool:
+        """Another chat's watermark would call durable what is not."""
+        with suppress(ChatfoldError):  # damage before the end: then nothing is counted on
+            return watermark.seq <= tail.position.seq and self.reader.link(watermark.seq) == watermark.link
+        return False
 
     def _drop_page_cache(self) -> None:
         """What the medium has is read next, not what the kernel believes: after a failed sync it takes pages for clean."""

@@ -174,7 +174,9 @@ class CommitQueue:
             self._reply(chat, written)
             written = []
             if not group:
-                return
+                break
+        if self.chats.has_excess:  # of many that were busy at once
+            self._close_idle()
 
     def _commit(self, chat: OpenChat, group: list[PendingAppend]) -> None:
         """Write the appends of the group. Each gets its result; an error that concerns all is given to all."""

@@ -81,25 +81,30 @@ class SegmentWriter:
         except OSError as error:
             raise WriteFailed from error
 
+    def is_at(self, tail: Tail) -> bool:
+        """Is the line before ``tail`` the one it names? The sum is compared first: only a tombstone has another one.
+
+        WriteFailed if the descriptor is not our file's any more.
+        """
+        position = tail.position
+        try:
+            found = self._disk.pread(self.fd, _SUM, position.offset - _SUM)
+            if found == b'%b"}\n' % (position.link or b"") or position.seq < tail.first:
+                return True
+            if self._disk.fstat(self.fd).st_ino == self.inode:
+                return ends_with_link(self._disk, self.fd, position)
+        except OSError as error:
+            raise WriteFailed from error
+        raise WriteFailed from OSError(errno.EBADF, "another part of this process closed our file")
+
     def sync(self, tail: Tail) -> None:
         """Make everything up to ``tail`` durable. Needs no lock.
 
         What others do to the file meanwhile (roll, redact, delete), they sync themselves.
         """
-        position = tail.position
-        try:
-            # Our bytes are elsewhere if the lock does not keep others out, or the descriptor became another file's.
-            # Compared at the line's sum first, which only a tombstone has another of.
-            found = self._disk.pread(self.fd, _SUM, position.offset - _SUM)
-            is_ours = found == b'%b"}\n' % (position.link or b"") or position.seq < tail.first
-            if is_ours or ends_with_link(self._disk, self.fd, position):
-                self._disk.sync(self.fd)
-                return
-        except OSError as error:
-            raise WriteFailed from error
-        raise WriteFailed from OSError(
-            errno.EBADF, "another writer wrote at the same time, or closed our file"
-        )
+        if not self.is_at(tail):  # the lock does not keep others out
+            raise WriteFailed from OSError(errno.EBADF, "another writer wrote at the same time")
+        self.sync_all()
 
     def sync_all(self) -> None:
         try:

@@ -148,17 +148,17 @@ class LogWriter(HeldLog):
         """Where the log ends. Nobody else writes while we hold the lock.
 
         If the last segment is the file we know, with the size we know, then the folder is the same, too: no two chats share an
-        open segment, and our descriptor keeps its inode from being used again.
+        open segment, and our descriptor keeps its inode from being used again. Its last line is looked at because a restore may
+        have put other bytes into the same file.
         """
-        tail = self.tail
-        if tail is not None and not tail.sealed:
+        tail, segment = self.tail, self._segment
+        if tail is not None and segment is not None and not tail.sealed:
             try:
-                status = self._disk.stat(
-                    self._segment.path if self._segment else self.reader.segment_path(tail.first)
-                )
+                status = self._disk.stat(segment.path)
             except FileNotFoundError:
                 raise ChatReplaced from None
-            if status.st_ino == tail.inode and status.st_size == tail.position.offset:
+            is_known = status.st_ino == tail.inode and status.st_size == tail.position.offset
+            if is_known and segment.is_at(tail):
                 return tail
         if not wait:
             raise WouldBlock

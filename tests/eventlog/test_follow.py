@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from chatfold.eventlog import ChatDeleted, Entry, FileStorage, Log, MemoryStorage, Noted
-from chatfold.eventlog.files import notify, storage
+from chatfold.eventlog.files import notify, reading
 
 
 async def _collect(log: Log, chat: str, count: int, after: int = 0) -> list[Entry]:
@@ -136,8 +136,8 @@ async def test_followers_leave_the_threads_of_anyio_to_others(root: Path) -> Non
 
 async def test_a_hint_of_the_system_wakes_a_follower(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, the poll would find out in an hour."""
-    monkeypatch.setattr(storage, "_POLL_S", 3600)
-    monkeypatch.setattr(storage, "_POLL_MAX_S", 3600)
+    monkeypatch.setattr(reading, "_POLL_S", 3600)
+    monkeypatch.setattr(reading, "_POLL_MAX_S", 3600)
     async with Log(FileStorage(root)) as log, Log(FileStorage(root)) as other:
         [follower] = await _followed(log, 1)
         await other.append("chat 0", Noted("now"))
@@ -150,8 +150,8 @@ def test_an_append_wakes_the_followers_on_their_own_loops(
 ) -> None:
     """A loop in debug mode refuses what is done to it on a thread that is not its own."""
     monkeypatch.setattr(notify.Notifier, "_run", _says_nothing)
-    monkeypatch.setattr(storage, "_POLL_S", 3600)
-    monkeypatch.setattr(storage, "_POLL_MAX_S", 3600)
+    monkeypatch.setattr(reading, "_POLL_S", 3600)
+    monkeypatch.setattr(reading, "_POLL_MAX_S", 3600)
     log = Log(FileStorage(root))
     refused: list[object] = []
     found: list[int] = []
