@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
-from chatfold.eventlog.events import Entry, Event, MessageAdded, Unknown
+from chatfold.eventlog.events import Entry, Event, MessageAdded, ToolReturned, Unknown
 from chatfold.eventlog.line import (
     DECODE_ERRORS,
     MAX_LINE,
@@ -100,10 +100,13 @@ def encode_event(event: Event, most: int = MAX_EVENT) -> EncodedEvent:
     except ValueError as error:  # an integer of more digits than Python converts
         raise InvalidEvent(f"{type(event).__name__}: {error}") from None
     if raw and DEL_BYTE not in raw and len(raw) <= most:
-        if not (is_common and type(event) is MessageAdded):
-            return EncodedEvent(_decode_event(raw), raw, tuple(texts))
-        # Nearly all events are messages like this one: its meta is empty, and its parts cannot change.
-        own = MessageAdded(event.role, event.parts, event.origin)
+        # Nearly all events are messages and results whose meta is empty and whose parts cannot change.
+        if is_common and type(event) is MessageAdded:
+            own: Event = MessageAdded(event.role, event.parts, event.origin)
+        elif is_common and type(event) is ToolReturned:
+            own = ToolReturned(event.call, event.parts, event.failed)
+        else:
+            own = _decode_event(raw)
         return EncodedEvent(own, raw, tuple(texts) if texts else ())
     return _encode_escaped(event, most)
 

@@ -10,13 +10,13 @@ from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
 from chatfold.eventlog.files.chat_dir import ALONE_FILE, ASIDE, ERASED_FILE, LOCK_FILE
 from chatfold.eventlog.files.disk import Disk, read_file
+from chatfold.eventlog.files.held_log import POISON_FILE
 from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.segment import Tail, parse_segment_name
 from chatfold.eventlog.files.survey import Flaw, SurveyedLine, survey_segment
 from chatfold.eventlog.files.watermark import HEAD_FILE
-from chatfold.eventlog.files.writer import POISON_FILE
 from chatfold.eventlog.keys import KEY_FILE
 
 _OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, ERASED_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}

@@ -10,7 +10,6 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -25,9 +24,8 @@ class Answer(Protocol):
 class Inbox:
     """Of one loop, made on it. The loop may be closed at any time: then nobody waits for an answer any more."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
-        self._after = after  # called on the loop when answers were given
         self._answers: deque[Answer] = deque()
         self._is_woken = False
         self._fd = -1
@@ -60,7 +58,6 @@ class Inbox:
         self._is_woken = False  # before the answers are looked at: one that comes now wakes the loop again
         while self._answers:
             self._answers.popleft().settle()
-        self._after()
 
     def close(self) -> None:
         """On its loop."""
@@ -75,8 +72,7 @@ class Inbox:
 class Inboxes:
     """One for each loop that appends."""
 
-    def __init__(self, after: Callable[[], None]) -> None:
-        self._after = after
+    def __init__(self) -> None:
         self._inboxes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Inbox] = (
             weakref.WeakKeyDictionary()
         )
@@ -87,7 +83,7 @@ class Inboxes:
         inbox = self._inboxes.get(loop)
         if inbox is None:
             with self._lock:
-                inbox = self._inboxes[loop] = Inbox(loop, self._after)
+                inbox = self._inboxes[loop] = Inbox(loop)
         return inbox
 
     def close(self) -> None:

@@ -79,6 +79,10 @@ class Notifier:
                 followed.followers.discard(news)
                 followed.left = time.monotonic()
 
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
+
     def wake(self, chat: str) -> None:
         """The chat has grown."""
         if chat not in self._chats:

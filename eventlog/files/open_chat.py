@@ -119,6 +119,7 @@ class OpenChats:
 
     def __init__(self, open_writer: Callable[[str], LogWriter]) -> None:
         self._open_writer = open_writer
+        self.has_excess = False  # are there more than ``OPEN_CHATS``?
         self._chats: OrderedDict[str, OpenChat] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -131,6 +132,7 @@ class OpenChats:
             chat = self._chats.get(key)
             if chat is None:
                 chat = self._chats[key] = OpenChat(key, self._open_writer(key))
+                self.has_excess = len(self._chats) > OPEN_CHATS
             self._chats.move_to_end(key)
         return chat
 
@@ -141,18 +143,13 @@ class OpenChats:
         with self._lock:
             return self._chats.pop(key, None)
 
-    @property
-    def has_excess(self) -> bool:
-        return len(self._chats) > OPEN_CHATS
-
     def pop_idle(self) -> list[OpenChat]:
         """Take out the least recently used chats, as far as they are free: at most ``OPEN_CHATS`` stay. The caller has them."""
-        if len(self._chats) <= OPEN_CHATS:
-            return []
         popped: list[OpenChat] = []
         with self._lock:
             excess = len(self._chats) - OPEN_CHATS
             for key, chat in [*self._chats.items()][:-1]:
                 if len(popped) < excess and chat.acquire():
                     popped.append(self._chats.pop(key))
+            self.has_excess = len(self._chats) > OPEN_CHATS
         return popped

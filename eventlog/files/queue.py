@@ -31,7 +31,7 @@ class CommitQueue:
     def __init__(self, open_writer: Callable[[str], LogWriter], publish: Callable[[str, Tail], None]) -> None:
         self.chats = OpenChats(open_writer)
         self._publish = publish
-        self._inboxes = Inboxes(self._close_idle)
+        self._inboxes = Inboxes()
         self._threads = Threads(_THREADS, "chatfold")
         self._timer: threading.Thread | None = None
         self._due = threading.Event()  # is there a followup?
@@ -44,6 +44,8 @@ class CommitQueue:
 
     async def append(self, request: AppendRequest, durability: Durability) -> list[Entry]:
         chat = self.chats.get(request.chat)
+        if self.chats.has_excess:
+            self._close_idle()
         if not chat.acquire():
             return await self._enqueue(chat, PendingAppend(request, durability, self._inboxes.get()))
         try:
@@ -63,8 +65,6 @@ class CommitQueue:
         self._schedule(chat, durability)
         self._announce(chat)
         self._leave(chat)
-        if self.chats.has_excess:
-            self._close_idle()
         if result.error is not None:
             raise result.error
         return result.entries
@@ -97,7 +97,8 @@ class CommitQueue:
             await self.flush()
         finally:
             try:
-                await asyncio.to_thread(self.stop)
+                if self._timer is not None or self._threads.is_started:
+                    await asyncio.to_thread(self.stop)
             except RuntimeError:  # no more threads are to be had: we wait here
                 self.stop()
             for chat in self.chats.all():

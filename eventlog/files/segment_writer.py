@@ -32,7 +32,7 @@ class SegmentWriter:
         self.base = tail.first
         self.inode = tail.inode
         self._disk = disk
-        self._path = path
+        self.path = path
         self.fd = fd
         self._seal = SealBuilder(disk, 0 if written else tail.position.offset)
         if written:
@@ -113,7 +113,7 @@ class SegmentWriter:
         """What to do on another thread, so that the seal is nearly ready when the segment is filled."""
         if not self._seal.is_due(tail):
             return None
-        return partial(self._seal.advance_in_background, self._path, tail)
+        return partial(self._seal.advance_in_background, self.path, tail)
 
     def is_nearly_sealed(self, tail: Tail) -> bool:
         """Is most of the segment summed up already?"""
@@ -122,7 +122,7 @@ class SegmentWriter:
     def write_seal(self, tail: Tail) -> None:
         """Write the seal; durable on return. OSError if there is no room: the file is as it was."""
         self.sync_all()  # on the descriptor that wrote, which is told of any earlier failure
-        line = self._seal.build_seal(self._path, tail)  # reads: if it fails, no write has failed
+        line = self._seal.build_seal(self.path, tail)  # reads: if it fails, no write has failed
         try:
             write_all(self._disk, self.fd, line + b"\n")
         except OSError as error:

@@ -25,6 +25,10 @@ class Threads:
         self._lock = threading.Lock()
 
     @property
+    def is_started(self) -> bool:
+        return bool(self._threads)
+
+    @property
     def is_idle(self) -> bool:
         return not self._threads or self._idle == len(self._threads)
 

@@ -23,8 +23,8 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.files.chat_dir import NOTE, chat_path
 from chatfold.eventlog.files.disk import is_temp_name
+from chatfold.eventlog.files.held_log import POISON_FILE
 from chatfold.eventlog.files.segment import segment_name
-from chatfold.eventlog.files.writer import POISON_FILE
 from tests.support.disk.faulty_disk import CHANGING, READING
 from tests.support.disk.simulated_disk import Fault, SimulatedDisk
 from tests.support.judges.talk import STORY, short

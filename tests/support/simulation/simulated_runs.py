@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from chatfold.eventlog import ChatfoldError, DurabilityUnknown
 from chatfold.eventlog.files.disk import has_path
-from chatfold.eventlog.files.writer import POISON_FILE
+from chatfold.eventlog.files.held_log import POISON_FILE
 from tests.support.disk.faulty_disk import CHANGING, KINDS
 from tests.support.disk.simulated_disk import Fault
 from tests.support.disk.threadless import Here

@@ -15,8 +15,8 @@ from chatfold.eventlog import Entry, Event, Redacted, check
 from chatfold.eventlog.codec import decode
 from chatfold.eventlog.files.chat_dir import CHATS, NOTE, TRASH, chat_path, read_key
 from chatfold.eventlog.files.disk import read_file
+from chatfold.eventlog.files.held_log import POISON_FILE
 from chatfold.eventlog.files.scan import entries, open_folder
-from chatfold.eventlog.files.writer import POISON_FILE
 from chatfold.eventlog.keys import chat_key, is_hashed
 from chatfold.eventlog.line import ENTRY_PREFIX, has_valid_sum
 from tests.support.disk.simulated_disk import SimulatedDisk

@@ -1,0 +1,215 @@
+"""What a writer holds of a chat: its lock, the open segment and the watermark's file; and where the log ends.
+
+``LogWriter`` numbers and writes. Here the end of the log is found, taken over from a writer that was killed, followed when others
+write, synced, sealed and rolled. The caller holds the chat's lock, except for ``_sync`` and ``write_watermark``.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.files.chat_dir import try_remove_temp_files
+from chatfold.eventlog.files.disk import Disk, replace_file
+from chatfold.eventlog.files.lock import WouldBlock, open_lock
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.files.recovery import Ending, classify_change, cut_torn_tail
+from chatfold.eventlog.files.segment import Tail
+from chatfold.eventlog.files.segment_writer import SegmentWriter, WriteFailed
+from chatfold.eventlog.files.watermark import HEAD_FILE, read_watermark, write_watermark
+from chatfold.eventlog.line import header_line
+
+POISON_FILE = "failed-sync"
+
+
+class HeldLog:
+    """``tail``: where the log ends, as far as we know; None before we looked. ``durable_seq``: up to where it is durable."""
+
+    def __init__(self, path: Path, chat: str, disk: Disk, segment_bytes: int) -> None:
+        self._path = path
+        self._chat = chat
+        self._disk = disk
+        self._segment_bytes = segment_bytes
+        self._is_poisoned = False
+        self._segment: SegmentWriter | None = None
+        self._lock_fd = self._watermark_fd = -1
+        self._forget_log()
+
+    def _forget_log(self) -> None:
+        self.tail: Tail | None = None
+        self.durable_seq = 0
+        self._is_watermark_current = True  # does ``head`` say what was synced last?
+        self.reader = LogReader(self._path, self._chat, self._disk, may_write=True, indexing=True)
+
+    def close(self) -> None:
+        """Let go of the files. Syncs nothing."""
+        self._close_segment()
+        fds, self._lock_fd, self._watermark_fd = (self._lock_fd, self._watermark_fd), -1, -1
+        for fd in fds:
+            if fd >= 0:
+                with suppress(OSError):  # another part of this process closed it
+                    self._disk.close(fd)
+
+    def _close_segment(self) -> None:
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            segment.close()
+
+    def _acquire_lock(self, *, wait: bool) -> None:
+        if wait:
+            if self._lock_fd < 0:
+                self._lock_fd = open_lock(self._disk, self._path)
+            self._disk.lock(self._lock_fd)
+        elif self._lock_fd < 0 or not self._disk.try_lock(self._lock_fd):
+            raise WouldBlock
+
+    # --- finding the end -------------------------------------------------------------------------------------
+
+    def _find_tail(self) -> Tail:
+        """Where the log ends, on first sight of it: what is torn is cut off, what a failed sync left is read from the medium."""
+        try_remove_temp_files(self._disk, self._path)
+        has_failed_sync = self._has_poison_mark()
+        if has_failed_sync:
+            self._drop_page_cache()
+        tail = self._adopt_unsynced(self.reader.tail())
+        self._watermark_fd = self._disk.open_update(self._path / HEAD_FILE)
+        tail = self._open_segment(tail)
+        if has_failed_sync:
+            # A new segment vouches for what is before it; and a writer that still has the old one open sees that it is at its end.
+            tail = self._roll(tail) if tail.position.seq >= tail.first else tail
+            self._disk.unlink(self._path / POISON_FILE)
+        return tail
+
+    def _follow_others(self, known: Tail) -> Tail:
+        """Where the log ends now. Nothing takes back what was appended; where others wrote more, the chain tells."""
+        tail = self.reader.tail()
+        self._check_extends(known, tail)
+        if known.inode != tail.inode or self._segment is None:
+            return self._open_segment(tail)
+        return self._cut_rest(tail)
+
+    def _check_extends(self, known: Tail, tail: Tail) -> None:
+        if known.inode != tail.inode and self._has_poison_mark():
+            # Of a sync that failed before we open its file, our descriptor will not be told.
+            raise WriteFailed from OSError("a sync of another writer failed")
+        old, new = known.position, tail.position
+        change = classify_change(old, new, self.durable_seq)
+        if change is Ending.CLEAN:
+            return
+        if change is Ending.TORN:
+            raise WriteFailed from OSError("what was not synced yet is gone")
+        raise CorruptLog(
+            f"seq {old.seq} was the last one and is not there any more",
+            chat=self._chat,
+            path=self.reader.segment_path(tail.first),
+            offset=new.offset,
+            seq=min(new.seq + 1, old.seq),
+        )
+
+    def _adopt_unsynced(self, tail: Tail) -> Tail:
+        """A writer may have been killed before the watermark could say what is durable. What was not synced then is synced or cut."""
+        watermark = read_watermark(self._disk, self._path)
+        self.durable_seq = min(watermark.seq, tail.position.seq) if watermark else 0
+        if watermark is None:
+            self._disk.sync_folder(self._path.parent)
+        if self.durable_seq == tail.position.seq and not tail.sealed:  # of a seal the watermark says nothing
+            return tail
+        self._drop_page_cache()  # the mark of a failed sync may be missing, too
+        return self.reader.tail()
+
+    def _drop_page_cache(self) -> None:
+        """What the medium has is read next, not what the kernel believes: after a failed sync it takes pages for clean."""
+        for first in self.reader.segments()[-2:]:
+            with self.reader.open_segment(first) as fd:
+                self._disk.forget_cache(fd)
+        self.reader.forget()
+
+    def _open_segment(self, tail: Tail) -> Tail:
+        """Take the last segment over. Its name is made durable: the writer that gave it may have been killed before that.
+
+        No watermark tells: an erasure or a repair puts another file in the place of one that was vouched for.
+        """
+        self._close_segment()
+        path = self.reader.segment_path(tail.first)
+        self._segment = SegmentWriter(self._disk, path, self._disk.open_append(path), tail)
+        self._disk.sync_folder(self._path)
+        return self._cut_rest(tail)
+
+    def _cut_rest(self, tail: Tail) -> Tail:
+        """Set aside and cut off what a crash left after the last complete batch."""
+        assert self._segment is not None
+        if tail.sealed:
+            return tail
+        size = self._segment.size
+        tail = cut_torn_tail(self.reader, self._segment.fd, tail)
+        if size > tail.position.offset:
+            self._segment.sync_all()
+        return tail
+
+    def _leave_poison_mark(self) -> None:
+        """For the writer that opens the chat next: it reads again from the medium."""
+        with suppress(OSError):
+            self._disk.close(self._disk.open_update(self._path / POISON_FILE))
+
+    def _has_poison_mark(self) -> bool:
+        try:
+            self._disk.stat(self._path / POISON_FILE)
+        except FileNotFoundError:
+            return False
+        return True
+
+    # --- durability ------------------------------------------------------------------------------------------
+
+    def _sync(self) -> None:
+        tail = self.tail
+        if tail is not None and self._segment is not None and self.durable_seq < tail.position.seq:
+            self._segment.sync(tail)
+            self.durable_seq, self._is_watermark_current = tail.position.seq, False
+
+    def write_watermark(self) -> None:
+        """Write down what was synced. Needs no lock: a watermark that is late is still true."""
+        tail = self.tail
+        is_due = not self._is_watermark_current and tail is not None and self.durable_seq == tail.position.seq
+        if is_due and tail is not None and self._watermark_fd >= 0 and not self._is_poisoned:
+            self._is_watermark_current = True
+            with suppress(OSError):  # only a witness: without it, recovery is more cautious
+                write_watermark(self._disk, self._watermark_fd, tail.first, tail.position)
+
+    # --- sealing and rolling ---------------------------------------------------------------------------------
+
+    def _is_filled(self, tail: Tail) -> bool:
+        position = tail.position
+        return tail.sealed or (position.offset >= self._segment_bytes and position.seq >= tail.first)
+
+    def _seal_early(self, tail: Tail) -> None:
+        assert self._segment is not None
+        if self._segment.is_nearly_sealed(tail):
+            self._segment.write_seal(tail)
+            self.durable_seq, self._is_watermark_current = tail.position.seq, False
+            self.reader.offsets.store(tail.first, self._segment.size)
+
+    def _roll(self, tail: Tail) -> Tail:
+        """Seal the segment, unless it is, and start the next one."""
+        assert self._segment is not None
+        if not tail.sealed:
+            self._segment.write_seal(tail)
+        self.reader.offsets.store(tail.first, self._segment.size)
+        first = tail.position.seq + 1
+        if first == tail.first:
+            return tail  # it has no entry yet
+        if tail.sealed:  # by a writer that may have been killed before it was durable, which the new segment takes for granted
+            self._segment.sync_all()
+        header = header_line(tail.head) + b"\n"
+        path = self.reader.segment_path(first)
+        replace_file(self._disk, path, header)
+        self._close_segment()
+        self.tail = self.reader.tail()
+        self._segment = SegmentWriter(self._disk, path, self._disk.open_append(path), self.tail, header)
+        self.durable_seq = max(self.durable_seq, tail.position.seq)
+        return self.tail
+
+    def seal_work(self) -> Callable[[], None] | None:
+        """What to do on another thread, so that the segment's seal is nearly ready when it is filled."""
+        if self._is_poisoned or self._segment is None or self.tail is None:
+            return None
+        return self._segment.seal_work(self.tail)
