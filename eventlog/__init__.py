@@ -36,10 +36,11 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
 
 ``files/`` is the storage of files: one folder a chat. Its ``__init__`` says who calls whom.
 
-    storage         FileStorage: each verb, handed on
+    storage         FileStorage: append, fork, redact, delete, import; reading: all that only reads
     queue           CommitQueue: what an append waits for; groups, syncs, the timer
     open_chat       the chats being written, and the appends that wait; threads: who syncs; inbox: answers to a loop
-    writer          LogWriter: lock, catch up, number, write, roll, sync; segment_writer: the open segment's descriptor
+    writer          LogWriter: number and write; held_log: find the end, follow others, sync, seal, roll
+    segment_writer  the open segment's descriptor: bytes written, cut back, synced
     history         the ids, keys and texts of a chat that numbering asks for; lookups, runs: their index
     lock            one writer at a time; one holder of a lease at a time
     reader          LogReader: pages forwards and backwards, one line, one entry

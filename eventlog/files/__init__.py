@@ -2,10 +2,11 @@
 
 Who calls whom. Arrows go down: nothing here calls what stands above it.
 
-    FileStorage                     the verbs
+    FileStorage                     the verbs; FileReading, its base, has those that only read
       |-- CommitQueue               appends: written at once if the chat is free, else in groups; synced on threads
       |     `-- OpenChat            one chat: its writer, and the appends that wait for it
-      |           `-- LogWriter     one thread at a time: lock, catch up, number, write, unlock; sync without the lock
+      |           `-- LogWriter     one thread at a time: lock, catch up, number, write, unlock; sync without the lock.
+      |                 |           HeldLog, its base, has what it holds: lock, open segment, ``head``; and rolls
       |                 |-- FolderHistory     which ids, keys and texts there were: ``batch`` asks
       |                 |-- LogReader         where the log ends, now that others have written
       |                 `-- SegmentWriter     the open segment: append, cut back, sync, seal
