@@ -12,8 +12,48 @@ What is read was written: every line carries a checksum and its predecessor's, a
 A crash leaves whole batches and perhaps a torn tail, which the next writer sets aside; anything else that does
 not verify is ``CorruptLog``, with the place, and nothing is changed. ``docs/format.md`` is the contract of the bytes.
 
-Where to look: ``events`` the vocabulary, ``line`` the grammar, ``storage`` what a storage is; ``batch`` how an
-entry gets its seq, ``files.queue``, ``files.writer`` and ``files.segment_writer`` how it gets to disk, ``files.reader`` how it is read, ``files.recovery`` torn or damaged.
+The life of a chat. It begins with its first append and has no state of its own before. A fork is another chat, whose first
+entries are the same lines. ``redact`` puts tombstones in the place of entries, in forks too. ``delete`` ends it; another one of
+that key may begin later. A storage is open until ``close``, which makes everything durable. After ``os.fork`` a child opens its own.
+
+Where to look. This folder opens no file: what an event is, how it becomes a line, what a storage must do.
+
+    log             Log: what callers use, typed events on any storage
+    events          the vocabulary; Entry and Head
+    errors          what can go wrong
+    values          what an event may hold, and how odd values are written
+    codec           event <-> JSON; a line made whole again: references, blobs; Page
+    line            the grammar of a line: checksum, link, fields, header, seal
+    batch           build_batch: events get their seqs; retries by id and key, conflicts, texts said before
+    known           the same for a storage that fetches what numbering needs in one round trip
+    erasure         tombstones, and what goes with an erased entry
+    storage         Storage: the methods of a backend, and the defaults on top of them; leases, snapshots
+    deltas          the pieces of an answer that is coming
+    memory          MemoryStorage, the reference
+    transfer        exports: a chat in one file, and back
+    search          full-text search; search_text: words of a text; search_blocks: the index of some entries
+    keys            chat key <-> folder name
+
+``files/`` is the storage of files: one folder a chat. Its ``__init__`` says who calls whom.
+
+    storage         FileStorage: append, fork, redact, delete, import; reading: all that only reads
+    queue           CommitQueue: what an append waits for; groups, syncs, the timer
+    open_chat       the chats being written, and the appends that wait; threads: who syncs; inbox: answers to a loop
+    writer          LogWriter: number and write; held_log: find the end, follow others, sync, seal, roll
+    segment_writer  the open segment's descriptor: bytes written, cut back, synced
+    history         the ids, keys and texts of a chat that numbering asks for; lookups, runs: their index
+    lock            one writer at a time; one holder of a lease at a time
+    reader          LogReader: pages forwards and backwards, one line, one entry
+    log_end         where the log ends; recovery: is what follows padding, torn or damaged; watermark: ``head``
+    chat_segments   the segments of a folder; continuity: do they belong to this chat; offsets: where their lines start
+    segment         Tail and Position; a segment's lines, verified; seal: a full one at once; sealing: making the seal
+    scan            reading without an event loop; grep: exact text
+    notify          hints that a chat has grown
+    chat_dir        folders of a store; how a chat appears and goes; preparation: what a killed process left
+    fork, redact, importer      these verbs, on folders
+    blobs, snapshots, search_files      what else is kept beside the lines
+    check, repair   damage: told, mended, salvaged; survey: the lines of a damaged file; chain: which are this chat's
+    disk            every call to the operating system
 """
 
 from chatfold.eventlog import events
