@@ -110,8 +110,7 @@ def _check_tail(folder: LogReader, last: int, report: Report) -> Tail | None:
     path, at = folder.segment_path(tail.first), tail.position
     report.entries = at.seq
     size = folder.disk.stat(path).st_size
-    is_torn = size > at.offset and not tail.sealed
-    if is_torn and folder.tail() == tail:  # else a writer has just appended
+    if folder.is_torn(tail) and folder.tail() == tail:  # else a writer has just appended
         note = f"{size - at.offset} bytes of an append that did not finish"
         report.problems.append(Problem("torn", note, path, at.offset, at.seq + 1))
     return tail
@@ -142,7 +141,7 @@ def _check_segment(
     except OSError as error:
         report.problems.append(Problem("damaged", str(error.args[0]), path, 0, first))
         return None
-    found = survey_segment(data, first)
+    found = survey_segment(data, first, is_last=following is None)
     if link is not None and found.head is not None and found.head.link.encode() != link:
         report.problems.append(
             Problem("damaged", "the segment does not follow the one before it", path, 0, first)

@@ -62,6 +62,11 @@ class LogEnd(ChatSegments):
             self._tail = self._find_tail()
         return self._tail
 
+    def is_torn(self, tail: Tail) -> bool:
+        """Does an append that did not finish follow the end of the log?"""
+        with self.open_segment(tail.first) as fd:
+            return not tail.sealed and classify_file_ending(self.disk, fd, tail.position, 0) > Ending.PADDED
+
     def _find_tail(self) -> Tail:
         durable: int | None = None
         known = self._tail

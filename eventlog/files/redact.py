@@ -235,7 +235,7 @@ def _erase(folder: LogReader, entries: dict[int, str], seen: int) -> set[int]:
     # The last segment first: what refers to a text is erased before the text it refers to.
     for first, following in reversed(list(zip(firsts, [*firsts[1:], 1 << 62], strict=True))):
         here = {seq for seq in wanted if first <= seq < following}
-        if here or (first == tail.first and _is_torn(folder, tail)):
+        if here or (first == tail.first and folder.is_torn(tail)):
             replace_file(folder.disk, folder.segment_path(first), _rewrite_segment(folder, first, here, tail))
     remove_temp_files(folder.disk, folder.path)
     folder.forget()
@@ -259,12 +259,6 @@ def _view(folder: LogReader, first: int = 1) -> ErasureView:
                 pointing.append((seq, targets))
         first += len(page)
     return ErasureView(folder.link, pointing)
-
-
-def _is_torn(folder: LogReader, tail: Tail) -> bool:
-    return (
-        not tail.sealed and folder.disk.stat(folder.segment_path(tail.first)).st_size > tail.position.offset
-    )
 
 
 def _rewrite_segment(folder: LogReader, first: int, wanted: set[int], tail: Tail) -> bytes:

@@ -78,7 +78,8 @@ class _Files:
 
     def survey(self, number: int) -> SegmentSurvey:
         first = self.firsts[number] if number < len(self.firsts) else 1
-        return survey_segment(read_file(self.disk, self.paths[number]), first, number)
+        is_last = number == len(self.firsts) - 1
+        return survey_segment(read_file(self.disk, self.paths[number]), first, number, is_last=is_last)
 
     def read(self, lines: list[SurveyedLine]) -> Iterator[bytes]:
         with ExitStack() as stack:
@@ -166,7 +167,9 @@ class _Repair:
         is_sealed = following <= self.end or (number in self.sealed and len(lines) > 1)
         data = build_sealed_segment(lines) if is_sealed else b"\n".join([*lines, b""])
         path = self.folder.segment_path(first)
-        if number is None or read_file(self.folder.disk, path) != data:
+        old = b"" if number is None else read_file(self.folder.disk, path)
+        is_padded = following > self.end and old.startswith(data) and not old[len(data) :].strip(b"\n")
+        if old != data and not is_padded:
             if number is not None:
                 self._set_aside(number)
             replace_file(self.folder.disk, path, data)

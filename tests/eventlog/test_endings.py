@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import CorruptLog, Entry, FileStorage, Log, Noted, check, scan
+from chatfold.eventlog import CorruptLog, Entry, FileStorage, Log, Noted, check, repair, scan
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
@@ -176,6 +176,36 @@ async def test_a_writer_cuts_padding_off_and_sets_nothing_aside(chat: Path, size
     assert b"\n\n" not in lines
     assert lines.startswith(before) or _last_segment(chat) != segment
     assert is_clean(chat)
+
+
+@pytest.mark.parametrize("size", [1, 19, 600_000])
+async def test_padding_is_no_problem_and_no_verb_takes_it_for_torn(chat: Path, size: int) -> None:
+    segment = _last_segment(chat)
+    with segment.open("ab") as file:
+        file.write(b"\n" * size)
+    padded, inode = segment.read_bytes(), segment.stat().st_ino
+    for full in (True, False):
+        assert check(chat, full=full).problems == []
+    first = chat / f"{1:016d}.jsonl"
+    async with Log(FileStorage(chat.parents[1])) as log:
+        await log.storage.redact("chat", [1])
+    assert (segment.stat().st_ino == inode) == (segment != first)  # an erasure writes only what it erases in
+    if segment != first:
+        first.write_bytes(first.read_bytes().replace(b"xxx", b"yyy", 1))
+        assert [path.name.split("-")[1] for path in repair(chat).kept] == [first.name]
+        assert segment.read_bytes() == padded
+        assert check(chat).problems == []
+
+
+def test_newlines_between_two_segments_are_damage_that_repair_takes_away(tmp_path: Path) -> None:
+    chat = _write(tmp_path / "store", 900)
+    first = chat / f"{1:016d}.jsonl"
+    before = first.read_bytes()
+    first.write_bytes(before + b"\n" * 19)
+    assert {problem.kind for problem in check(chat).problems} == {"damaged"}
+    assert repair(chat).lost == []
+    assert first.read_bytes() == before
+    assert check(chat).problems == []
 
 
 def test_padding_hides_no_damage(chat: Path) -> None:
