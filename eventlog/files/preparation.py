@@ -6,6 +6,7 @@ takes, has no limit.
 
 import asyncio
 import threading
+import weakref
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -25,10 +26,14 @@ class Preparation:
         self._is_root_there = False
         self._lock = threading.Lock()
         self._running: Future[None] | None = None
+        self._waiting = 0  # callers that have not gone on yet: no other may overtake them
+        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            weakref.WeakKeyDictionary()
+        )
 
     @property
     def is_done(self) -> bool:
-        return self._finished == self._required
+        return self._finished == self._required and not self._waiting
 
     def ensure_root(self) -> None:
         """The root is there, durably. On a thread of its caller's."""
@@ -42,20 +47,34 @@ class Preparation:
             self._required += 1
 
     async def finish(self) -> None:
-        """Returns when nothing is left to be done. After an error, the next call tries again."""
-        if self.is_done:
-            return
+        """Returns when nothing is left to be done, to the callers of a loop in the order in which they came.
+
+        After an error, the next call tries again.
+        """
+        loop = asyncio.get_running_loop()
         with self._lock:
-            running, is_new = self._running, self._running is None
-            if running is None:
+            running = self._running
+            is_new = running is None and self._finished != self._required
+            if is_new:
                 running = self._running = Future()
-        if is_new:
-            try:
-                asyncio.get_running_loop().run_in_executor(None, self._run, running)
-            except RuntimeError:  # no more threads are to be had: we wait here
-                self._run(running)
-        # The work goes on for the others when one of those who wait is cancelled.
-        await asyncio.shield(asyncio.wrap_future(running))
+            turn = self._turns.setdefault(loop, asyncio.Lock())
+            self._waiting += 1
+        try:
+            if is_new and running is not None:
+                self._start(loop, running)
+            async with turn:
+                if running is not None:
+                    # The work goes on for the others when one of those who wait is cancelled.
+                    await asyncio.shield(asyncio.wrap_future(running))
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def _start(self, loop: asyncio.AbstractEventLoop, running: "Future[None]") -> None:
+        try:
+            loop.run_in_executor(None, self._run, running)
+        except RuntimeError:  # no more threads are to be had: we wait here
+            self._run(running)
 
     def _run(self, running: "Future[None]") -> None:
         with self._lock:

@@ -121,7 +121,7 @@ class _Repair:
         evidence = _gather(folder, self.files, surveys)
         self.own = find_own_lines(evidence)
         durable = evidence.watermark.seq if evidence.watermark else 0
-        self.end = max([durable, *self.own.links])  # the last seq there was
+        self.end = max([durable, *self.own.links, self._find_sealed_end(surveys)])  # the last seq there was
         heads = {number: head.seq for number, head in evidence.heads.items()}
         _refuse_far(folder, sorted({0, self.end, *evidence.lines, *heads.values()}))
         strangers = _find_strangers(evidence, self.own)
@@ -129,6 +129,15 @@ class _Repair:
         self.borders = self._find_borders(heads)
         self.sealed = {number for number, survey in surveys.items() if survey.sealed}
         self.gone: set[int] = set()  # seqs whose text is not there any more, lost now or erased earlier
+
+    def _find_sealed_end(self, surveys: dict[int, SegmentSurvey]) -> int:
+        """Where the last batch ends, if a seal follows it: then it was whole."""
+        last = self.own.lines.get(max(self.own.lines, default=0))
+        if last is None or not surveys[last.file].sealed:
+            return 0
+        [line] = self.files.read([last])
+        place = parse_fields(line)
+        return last.seq + place.size - place.index
 
     def _find_borders(self, heads: dict[int, int]) -> list[int]:
         """The first seqs of the segments. A file's header knows better than its name where its lines belong."""

@@ -26,7 +26,7 @@ from tests.support.engines.old_engine import NOT_HERE, Engine, is_here, new_engi
 from tests.support.engines.one_engine import Step, Work
 from tests.support.engines.plain_values import differences, plain
 from tests.support.engines.refusing import REFUSED, refuse
-from tests.support.engines.step_programs import programs
+from tests.support.engines.step_programs import TOLD_ELSEWHERE, programs
 from tests.support.profile import searched
 
 pytestmark = pytest.mark.skipif(not is_here(), reason=NOT_HERE)
@@ -39,7 +39,12 @@ class Wanted(NamedTuple):
     why: str  # and in which issue
 
 
-WANTED: tuple[Wanted, ...] = ()
+WANTED: tuple[Wanted, ...] = (
+    Wanted(
+        r"/files/<root>/chats/[^/]*/erased(/.*)?",
+        "an erasure is told to all writers by a file of the chat: the old engine compared the times of its segments",
+    ),
+)
 
 
 def agree(old: Any, new: Any) -> None:
@@ -149,6 +154,21 @@ def test_both_judge_damage_the_same(steps: list[Step]) -> None:
     """check, repair and salvage say and do the same about any damage; so do readers and writers who meet it."""
     with scratch() as folder:
         both(steps, folder)
+
+
+@pytest.mark.parametrize("way", TOLD_ELSEWHERE)
+def test_both_tell_of_what_they_tell_at_another_place(way: str) -> None:
+    """Not in the same words, and not to the same verbs: so this damage is in no program."""
+    texts = ["a plan " * 90] * 12
+    steps = [Step("assistant", text=text) for text in texts] + [Step("break", text=way, second=1)]
+    with scratch() as folder:
+        for one in (old_engine(), new_engine()):
+            done(steps, folder / one.name, cycle([one]))
+            path = one.chat_path(folder / one.name, "a")
+            assert len([*path.glob("*.jsonl")]) > 1
+            assert not one.eventlog.check(path).ok
+            with pytest.raises(one.eventlog.CorruptLog):
+                list(one.eventlog.scan(path))
 
 
 @searched(1 / 4)

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,18 @@ async def test_those_who_come_first_wait_for_one_preparation(filled: Path) -> No
         appends = [log.append(f"chat {number}", Noted("x")) for number in range(20)]
         await _going_on(disk, asyncio.gather(*appends))
     assert disk.waited == 3
+
+
+async def test_no_append_overtakes_those_that_wait(filled: Path) -> None:
+    thread = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(thread)
+    async with Log(FileStorage(filled)) as log:
+        earlier = [asyncio.create_task(log.append("chat", Noted(name))) for name in ("second", "third")]
+        await asyncio.sleep(0)  # they wait
+        thread.submit(int).result()  # the work is done, and the loop has not heard of it
+        await asyncio.gather(log.append("chat", Noted("fourth")), *earlier)
+        names = [entry.event.name async for entry in log.read("chat") if isinstance(entry.event, Noted)]
+    assert names == ["first", "second", "third", "fourth"]
 
 
 async def test_one_who_is_cancelled_does_not_cancel_it_for_the_others(filled: Path) -> None:

@@ -165,3 +165,21 @@ def test_a_seq_far_away_that_was_made_up_is_refused_and_changes_nothing(healthy:
         repair(healthy)
     assert digest_of(healthy) == before
     assert salvage(healthy, healthy.parent / "salvaged").proven > 0
+
+
+async def test_the_batch_before_a_seal_is_filled_up(fast_folder: Path) -> None:
+    """A seal stands behind whole batches only: a writer would take what follows one for torn, and write after the seal."""
+    root = fast_folder / "store"
+    async with Log(FileStorage(root, segment_bytes=1)) as log:
+        await log.append("chat", *short("one"), *short("two"), *short("three"))
+        await log.append("chat", *short("the next segment"))
+    folder = root / "chats" / "chat"
+    first, second = segments(folder)
+    lines = first.read_bytes().splitlines(keepends=True)
+    first.write_bytes(b"".join([*lines[:-2], lines[-1]]))
+    second.unlink()
+    (folder / "head").unlink()
+    assert repair(folder).lost == [3]
+    assert check(folder).problems == []
+    assert (await _append(folder)).seq == 4
+    assert check(folder).problems == []

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, tzinfo
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 from unittest import mock
 
 from tests.support.engines.breaking import BREAKING
-from tests.support.engines.old_engine import Engine
+from tests.support.engines.old_engine import Engine, new_engine, old_engine
 from tests.support.engines.plain_values import plain, translate, without_chance
 
 NOON = 1_738_713_600_000
@@ -49,6 +50,7 @@ class Work:
         self.engine = engine
         self.root = root
         self.time = NOON
+        self._errors = tuple(one.eventlog.ChatfoldError for one in (old_engine(), new_engine()))
         self._how = {"segment_bytes": segment_bytes, "durability": durability}
         self._ids = 0
         self.store = self._opened()
@@ -73,7 +75,7 @@ class Work:
         """What it gives, or why it was refused. Any other exception is a bug, maybe of this very module."""
         try:
             done = await getattr(self, f"_{step.verb}")(step)
-        except (self.engine.eventlog.ChatfoldError, ValueError, OSError) as error:
+        except (*self._errors, ValueError, OSError) as error:
             done = error
         return plain(done, self.root)
 
@@ -138,8 +140,20 @@ class Work:
         return await self.store.log.fork(step.chat, step.other)
 
     async def _redact(self, step: Step) -> Any:
+        if await self._has_damage_elsewhere(step.chat):
+            return None  # the old engine refuses, even if that chat has nothing to do with this one
         seqs = {await self.seq(step, step.point), await self.seq(step, step.second)} - {0}
         return await self.store.log.redact(step.chat, *sorted(seqs), reason=step.text)
+
+    async def _has_damage_elsewhere(self, chat: str) -> bool:
+        try:
+            async for other in self.store.log.chats():
+                if other != chat:
+                    await self.store.log.head(other)
+                    [_ async for _ in self.store.log.read(other, last=1)]
+        except self._errors:
+            return True
+        return False
 
     async def _delete(self, step: Step) -> Any:
         if (
@@ -231,17 +245,31 @@ class Work:
         return self.engine.eventlog.check(self.folder(step.chat), full=step.second % 4 > 0)
 
     async def _repair(self, step: Step) -> Any:
+        """By the new engine in both folders: it keeps only what the chain proves, and leaves `lost` where the old one left a
+        tombstone. What it leaves is then read, judged and written to by each."""
         await self.store.close()
         try:
-            return self.engine.eventlog.repair(self.folder(step.chat))
+            return new_engine().eventlog.repair(self.folder(step.chat))
         finally:
             self.store = self._opened()
 
     async def _salvage(self, step: Step) -> Any:
-        """What comes out is compared as bytes, with everything else below the root."""
-        target = self.root / "salvaged" / f"{step.chat}-{self.time}"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return self.engine.eventlog.salvage(self.folder(step.chat), target)
+        """By both engines in both folders: the new one tells apart what the chain proves, but it leaves out nothing."""
+        with TemporaryDirectory() as place:
+            old, new = (
+                self._salvage_by(engine, step.chat, Path(place)) for engine in (old_engine(), new_engine())
+            )
+        assert old["blobs"] == new["blobs"]
+        missing = old["lines"] - new["lines"]
+        assert not missing, f"salvaged by the old engine alone: {sorted(missing)}"
+
+    def _salvage_by(self, engine: Engine, chat: str, place: Path) -> dict[str, Any]:
+        target = place / engine.name
+        engine.eventlog.salvage(self.folder(chat), target)
+        return {
+            "lines": {line for path in target.glob("*.jsonl") for line in path.read_bytes().splitlines()},
+            "blobs": {path.name: path.read_bytes() for path in target.glob("blobs/*")},
+        }
 
     async def _look(self, step: Step) -> Any:
         """Also makes caches, which are then there, or in the way, when the next steps are done."""

@@ -10,25 +10,35 @@ import msgspec
 _CHANCE = re.compile(r"(/aside/[^/]*-|/trash/|/\.new-|/redacting-)[0-9a-f]{8,16}(?![0-9a-f])")
 
 
-_LATER: dict[str, dict[str, Any]] = {"Entry": {"key": None, "said_at": None}, "Injected": {"meta": {}}}
+_LATER: dict[str, dict[str, Any]] = {
+    "Entry": {"key": None, "said_at": None},
+    "Injected": {"meta": {}},
+    "Report": {"unproven": []},
+}
 """Fields that the old engine does not have, with their defaults. It skips what they hold."""
+
+_RENAMED = {"Hit": "SearchHit", "Head.sum": "Head.link"}
+"""What the old engine calls by another name: types and their fields."""
+
+_NEW_FILES = {"erased"}
 
 
 def plain(value: Any, root: Path) -> Any:
     """Types and the order of keys told, NaN equal to itself, places told from ``root``, names made by chance left out."""
     match value:
         case msgspec.Struct():
-            later = _LATER.get(type(value).__name__, {})
+            kind = type(value).__name__
+            later = _LATER.get(kind, {})
             fields = {
-                name: plain(getattr(value, name), root)
+                _new_name(kind, name): plain(getattr(value, name), root)
                 for name in value.__struct_fields__
                 if name not in later or getattr(value, name) != later[name]
             }
-            return {"type": type(value).__name__, **fields}
+            return {"type": _RENAMED.get(kind, kind), **fields}
         case dict():
             return {str(key): plain(one, root) for key, one in value.items()} | {"keys": [*map(str, value)]}
         case list() | tuple():
-            return [plain(one, root) for one in value]
+            return [plain(one, root) for one in value if not _is_about_new_file(one)]
         case Exception():
             return {"error": type(value).__name__, "message": without_chance(str(value), root)}
         case Path():
@@ -38,6 +48,15 @@ def plain(value: Any, root: Path) -> Any:
         case bool() | int() | float():
             return f"{type(value).__name__} {value!r}"
     return f"{type(value).__name__} {value!r}"
+
+
+def _is_about_new_file(value: Any) -> bool:
+    """The old engine's check calls a file odd that the new engine keeps in a chat's folder."""
+    return getattr(value, "kind", "") == "odd" and value.path.name in _NEW_FILES
+
+
+def _new_name(kind: str, field: str) -> str:
+    return _RENAMED.get(f"{kind}.{field}", field).rpartition(".")[2]
 
 
 def without_chance(text: str, root: Path) -> str:
