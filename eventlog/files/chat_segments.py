@@ -92,7 +92,8 @@ class ChatSegments:
         try:
             yield fd
         except ChatfoldError as error:
-            error.chat, error.path, error.seq = self.chat, self.segment_path(first), error.seq or first
+            error.chat, error.seq = self.chat, error.seq or first
+            error.path = error.path or self.segment_path(first)
             raise
         finally:
             self.disk.close(fd)

@@ -135,7 +135,8 @@ class LogReader(LogEnd):
         end = self.tail().position.seq
         last = end if last is None else min(last, end)
         least = max(0, last - most)
-        link: bytes | None = None  # of the next one, as the line after it says
+        # Of entry ``last``, as the line after it says: by itself, a line of another chat verifies, too.
+        link = parse_prev(self.line(last + 1)) if least < last < end else None
         while last > least:
             first = self.segment_of(last)
             with self.open_segment(first) as fd:

@@ -376,3 +376,22 @@ async def test_an_erasure_under_an_open_storage_is_no_exchange(template: Path, s
         await other.redact(ALICE, 2, 6, 14)
         assert [entry.link for entry in await _entries(log, ALICE)][: len(before)] == before
         assert len(await _again(log, ALICE)) == 3
+
+
+async def test_a_line_of_another_chat_is_not_the_last_one_read_back(tmp_path: Path) -> None:
+    """One line inside of a segment, as long as ours, where the place of the line after it is known."""
+    for key in (ALICE, BOBBY):
+        async with Log(FileStorage(tmp_path, clock=TickingClock(), segment_bytes=6_000)) as log:
+            for number in range(40):
+                await log.append(key, Noted(key, f"{number:04d}" * 20))
+            async for _ in log.read(key):  # the places of lines are kept
+                pass
+    ours, theirs = (sorted((tmp_path / "chats" / key).glob("*.jsonl"))[0] for key in (ALICE, BOBBY))
+    lines, others = (path.read_bytes().splitlines(keepends=True) for path in (ours, theirs))
+    assert len(lines[8]) == len(others[8])  # entry 8; the place of entry 9 is kept
+    lines[8] = others[8]
+    ours.write_bytes(b"".join(lines))
+    async with Log(FileStorage(tmp_path, read_only=True)) as log:
+        with pytest.raises(CorruptLog) as caught:
+            await log.last(ALICE, 1, upto=8)
+    assert caught.value.path == ours
