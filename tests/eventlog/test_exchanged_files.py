@@ -366,7 +366,7 @@ async def test_a_line_of_another_chat_is_not_the_last_one_read_back(tmp_path: Pa
                 await log.append(key, Noted(key, f"{number:04d}" * 20))
             async for _ in log.read(key):  # the places of lines are kept
                 pass
-    ours, theirs = (sorted((tmp_path / "chats" / key).glob("*.jsonl"))[0] for key in (ALICE, BOBBY))
+    ours, theirs = (min((tmp_path / "chats" / key).glob("*.jsonl")) for key in (ALICE, BOBBY))
     lines, others = (path.read_bytes().splitlines(keepends=True) for path in (ours, theirs))
     assert len(lines[8]) == len(others[8])  # entry 8; the place of entry 9 is kept
     lines[8] = others[8]
