@@ -216,13 +216,7 @@ class _Repair:
 
     def _keep_or_give_up(self, line: bytes) -> bytes:
         """What a line refers to is earlier, and so was looked at before."""
-        seqs, digests = parse_references(line)
-        missing = [f"the text that it shared with entry {seq}" for seq in sorted(seqs & self.gone)]
-        for digest in sorted(digests):
-            try:
-                self.folder.blob(digest)
-            except CorruptLog:
-                missing.append(f"the content of blob {digest}")
+        missing = self._find_missing(line)
         entry = decode(line)
         if missing:
             event = Lost(f"gone: {', '.join(missing)}")
@@ -231,6 +225,19 @@ class _Repair:
         if parse_fields(line).was:
             self.gone.add(entry.seq)
         return line
+
+    def _find_missing(self, line: bytes) -> list[str]:
+        try:
+            seqs, digests = parse_references(line)
+        except CorruptLog as error:
+            return [str(error.args[0])]
+        missing = [f"the text that it shared with entry {seq}" for seq in sorted(seqs & self.gone)]
+        for digest in sorted(digests):
+            try:
+                self.folder.blob(digest)
+            except CorruptLog:
+                missing.append(f"the content of blob {digest}")
+        return missing
 
 
 def _find_strangers(evidence: Evidence, own: Chain) -> list[SurveyedLine]:

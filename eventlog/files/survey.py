@@ -159,18 +159,25 @@ def _survey_line(line: bytes, offset: int, file: int) -> SurveyedLine | None:
     """None: it is no entry. Anybody can compute sums, so that a line that verifies need not be one that can be read."""
     if not line.startswith(ENTRY_PREFIX):
         return None
-    refers = DEL_BYTE in line
     try:
         seq = parse_seq(line)
         if decode(line).seq != seq:
             return None
         fields = parse_fields(line)
-        refers = refers and any(parse_references(line))
     except CorruptLog:
         return None
     link = fields.was or line[-18:-2]
     is_erased = fields.was is not None
-    return SurveyedLine(seq, parse_prev(line), link, offset, len(line), file, fields.index, is_erased, refers)
+    return SurveyedLine(
+        seq, parse_prev(line), link, offset, len(line), file, fields.index, is_erased, _refers(line)
+    )
+
+
+def _refers(line: bytes) -> bool:
+    try:
+        return DEL_BYTE in line and any(parse_references(line))
+    except CorruptLog:
+        return True  # to nothing there can be
 
 
 def _is_seal_of(line: bytes, data: memoryview) -> bool:
