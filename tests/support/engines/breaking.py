@@ -1,17 +1,27 @@
 """Ways to break a chat's folder, each by two numbers that say where: the same numbers, the same break.
 
 A cut, garbage or a half line at the end is torn if nothing says that it was durable, else it is damage: hence the ways without
-the witness. Files are written in place, as a disk does it: a fork that shares a file is broken, too.
+the witness. Files are written in place, as a disk does it: a fork that shares a file is broken, too. But the last segment is
+made the chat's own before: without its seal, the next append would go into the fork's file, too, and the engines differ in
+what they say of such a fork.
 """
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-GARBAGE = (b"\0" * 40, b'{"seq":9', b"\n \n", b"not a line\n", b'{"seq":1,"ts":1}\n', b"\xff\xfe{}\n\n")
+GARBAGE = (b"\0" * 40, b'{"seq":9', b" \n \n", b"not a line\n", b'{"seq":1,"ts":1}\n', b"\xff\xfe{}\n \n")
+"""No line of these is empty: newlines alone behind a seal are damage for the old engine, and padding for the new one."""
 
 
 def _segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jsonl"))
+    paths = sorted(folder.glob("*.jsonl"))
+    for path in paths[-1:]:
+        if path.stat().st_nlink > 1:
+            own = path.with_suffix(".own")
+            shutil.copy2(path, own)
+            own.replace(path)
+    return paths
 
 
 def _cut(folder: Path, where: int, _: int) -> None:

@@ -21,6 +21,9 @@ _RENAMED = {"Hit": "SearchHit", "Head.sum": "Head.link"}
 """What the old engine calls by another name: types and their fields."""
 
 _NEW_FILES = {"erased"}
+_OUT_OF_REACH = re.compile(
+    "what the entry keeps elsewhere is not there: (a line|the first line|bytes that were durable) "
+)
 
 
 def plain(value: Any, root: Path) -> Any:
@@ -38,7 +41,7 @@ def plain(value: Any, root: Path) -> Any:
         case dict():
             return {str(key): plain(one, root) for key, one in value.items()} | {"keys": [*map(str, value)]}
         case list() | tuple():
-            return [plain(one, root) for one in value if not _is_about_new_file(one)]
+            return [plain(one, root) for one in value if not _is_wanted(one)]
         case Exception():
             return {"error": type(value).__name__, "message": without_chance(str(value), root)}
         case Path():
@@ -50,9 +53,12 @@ def plain(value: Any, root: Path) -> Any:
     return f"{type(value).__name__} {value!r}"
 
 
-def _is_about_new_file(value: Any) -> bool:
-    """The old engine's check calls a file odd that the new engine keeps in a chat's folder."""
-    return getattr(value, "kind", "") == "odd" and value.path.name in _NEW_FILES
+def _is_wanted(value: Any) -> bool:
+    """A problem that one engine may tell of alone: check's "odd" for a file that only the new engine has; and that a text in a
+    damaged segment is out of reach, which depends on where each engine begins to read. The damage itself is told by both."""
+    kind = getattr(value, "kind", "")
+    is_odd = kind == "odd" and value.path.name in _NEW_FILES
+    return is_odd or (kind == "damaged" and bool(_OUT_OF_REACH.match(value.message)))
 
 
 def _new_name(kind: str, field: str) -> str:
