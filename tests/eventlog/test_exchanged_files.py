@@ -375,3 +375,33 @@ async def test_a_line_of_another_chat_is_not_the_last_one_read_back(tmp_path: Pa
         with pytest.raises(CorruptLog) as caught:
             await log.last(ALICE, 1, upto=8)
     assert caught.value.path == ours
+
+
+class SyncingDisk(Disk):
+    """Knows how often the bytes of a file were made durable."""
+
+    syncs = 0
+
+    def sync(self, fd: int) -> None:
+        self.syncs += 1
+        super().sync(fd)
+
+
+@pytest.mark.parametrize("key", [ALICE, BOBBY])
+async def test_a_watermark_of_another_chat_calls_nothing_durable(tmp_path: Path, key: str) -> None:
+    """A retry of an append that was never synced syncs it, whatever ``head`` says."""
+    for chat in (ALICE, BOBBY):
+        storage = FileStorage(tmp_path, clock=TickingClock())
+        await Log(storage).append(chat, Noted(chat))
+        await Log(storage).append(
+            chat, Noted(chat, "again"), id="x", durability="full" if chat is BOBBY else "off"
+        )
+        await asyncio.sleep(0.4 if chat is BOBBY else 0)  # the watermark follows
+        await asyncio.to_thread(storage._queue.stop)
+        storage.close_files()  # as a kill does: nothing is synced
+    head = (tmp_path / "chats" / key / "head").read_bytes()
+    (tmp_path / "chats" / ALICE / "head").write_bytes(head)
+    disk = SyncingDisk()
+    async with Log(FileStorage(tmp_path, disk=disk)) as log:
+        await log.append(ALICE, Noted(ALICE, "again"), id="x")
+        assert disk.syncs == 1
