@@ -6,7 +6,6 @@ Texts and contents that a line keeps elsewhere, in an earlier line or in a blob,
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -308,14 +307,6 @@ def decode_page(page: Page, whole: Callable[[bytes], bytes]) -> Iterator[Iterabl
         yield (decode(whole(line)),)
         done = index + 1
     yield entries[done:]
-
-
-def decode_lines(lines: list[bytes]) -> list[Entry]:
-    """Of lines that are whole: copying them into one piece costs less than looking at each."""
-    if not lines:
-        return []
-    data = b"\n".join([*lines, b""])
-    return list(chain.from_iterable(decode_page(Page(data, 0, len(data)), bytes)))
 
 
 # --- what a line keeps elsewhere -------------------------------------------------------------------------

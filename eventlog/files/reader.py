@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from chatfold.eventlog.codec import DEL_BYTE, Page, decode_page, resolve_line
+from chatfold.eventlog.codec import Page, decode_page, resolve_line
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.disk import Disk, read_at
@@ -220,10 +220,6 @@ class LogReader(LogEnd):
                 return self.resolve_line(now)  # erased since it was read, together with what it refers to
             error.chat, error.seq = self.chat, parse_seq(line)
             raise
-
-    def resolve_page(self, page: Page) -> list[bytes]:
-        # Most lines keep nothing elsewhere, and reading a long chat is mostly this line.
-        return [self.resolve_line(line) if DEL_BYTE in line else line for line in page.lines()]
 
     def entries(self, page: Page) -> list[Entry]:
         """What verified lines say, whole."""

@@ -21,7 +21,7 @@ from chatfold.eventlog import (
     check,
     scan,
 )
-from chatfold.eventlog.codec import Page, decode, decode_all, decode_lines, decode_page
+from chatfold.eventlog.codec import Page, decode, decode_all, decode_page
 from chatfold.eventlog.files.disk import Disk, read_at
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
@@ -115,8 +115,6 @@ def test_page_decoded_at_once(tmp_path_factory: pytest.TempPathFactory, history:
     runs = decode_page(Page(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.resolve_line)
     one_by_one = repr(list(decode_all(lines, folder.resolve_line)))
     assert repr([entry for run in runs for entry in run]) == one_by_one
-    assert decode_lines([]) == []
-    assert repr(decode_lines([folder.resolve_line(line) for line in lines])) == one_by_one
 
 
 @pytest.fixture
