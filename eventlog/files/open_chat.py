@@ -1,4 +1,4 @@
-"""The chats that a process has open: each with its reader, at most one writer, and the appends that wait for it.
+"""The chats that a process writes: each with its writer and the appends that wait for it.
 
 One thread at a time is in a chat's writer: the one that ``acquire`` let in. It lets the next group out with ``pop_group``,
 or sets the chat free, under one lock: an append either finds the chat free or joins the next group.

@@ -8,6 +8,7 @@ that synced writes and syncs them as one. Chats sync side by side, and one wake-
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from chatfold.eventlog.batch import AppendRequest
@@ -34,13 +35,13 @@ class CommitQueue:
         self._inboxes = Inboxes()
         self._threads = Threads(_THREADS, "chatfold")
         self._timer: threading.Thread | None = None
+        self._timer_lock = threading.Lock()  # many chats may ask for the first one at once
         self._due = threading.Event()  # is there a followup?
         self._is_closed = threading.Event()
         self._later_s = _LATER_S
         self._retiring: set[OpenChat] = set()
-        self._failed_retirement: Exception | None = (
-            None  # of a sync that no append waited for: ``flush`` raises it
-        )
+        # Of a sync that no append waited for: ``flush`` raises it.
+        self._failed_retirement: Exception | None = None
 
     async def append(self, request: AppendRequest, durability: Durability) -> list[Entry]:
         chat = self.chats.get(request.chat)
@@ -223,20 +224,20 @@ class CommitQueue:
         if durability != "off":
             chat.add_followup("sync" if durability == "normal" else "watermark")
             self._due.set()
-            if self._timer is None and not self._start_timer() and durability == "normal":
+            if self._timer is None and not self._has_started_timer() and durability == "normal":
                 chat.add(PendingAppend(None, "full"))  # the chat is ours: it is synced before we leave
         work = chat.writer.seal_work()
         if work is not None:
             self._threads.submit(work)
 
-    def _start_timer(self) -> bool:
-        timer = threading.Thread(target=self._run_timer, name="chatfold-timer", daemon=True)
-        try:
-            timer.start()
-        except RuntimeError:  # no more threads are to be had
-            return False
-        self._timer = timer
-        return True
+    def _has_started_timer(self) -> bool:
+        with self._timer_lock:
+            if self._timer is None:
+                timer = threading.Thread(target=self._run_timer, name="chatfold-timer", daemon=True)
+                with suppress(RuntimeError):  # no more threads are to be had
+                    timer.start()
+                    self._timer = timer
+            return self._timer is not None
 
     def _run_timer(self) -> None:
         """Within 200 ms a ``normal`` append is synced, and what is synced stands in the watermark."""

@@ -1,13 +1,18 @@
 """At most one thread is in a chat's writer, and all of them end, whoever comes between any two steps of another."""
 
+import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from chatfold.eventlog import FileStorage, Log, Noted
+from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.open_chat import OPEN_CHATS, OpenChat, OpenChats, PendingAppend
 from chatfold.eventlog.files.queue import CommitQueue
 
@@ -84,7 +89,7 @@ def test_the_timer_ends_although_it_is_told_so_at_the_last_moment() -> None:
 
     queue._is_closed = Closed()
     queue._due.set()
-    assert queue._start_timer()
+    assert queue._has_started_timer()
     assert queue._timer is not None
     queue._timer.join(10)
     assert not queue._timer.is_alive()
@@ -125,3 +130,73 @@ def test_the_least_recently_used_chats_that_are_free_are_let_go() -> None:
     assert not any(chat.acquire() for chat in popped)  # the caller has them
     assert chats.find("busy") is busy
     assert chats.pop_idle() == []
+
+
+def test_chats_that_begin_side_by_side_have_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = CommitQueue(lambda _: pytest.fail("no chat"), lambda *_: None)
+    begun = threading.Barrier(9)
+    started: list[threading.Thread] = []
+
+    class Slow(threading.Thread):
+        """Takes a while to start: the other threads have time to start one, too."""
+
+        def start(self) -> None:
+            super().start()
+            started.append(self)
+            time.sleep(0.05)
+
+    def ask() -> None:
+        begun.wait(10)
+        assert queue._has_started_timer()
+
+    askers = [threading.Thread(target=ask) for _ in range(8)]
+    for asker in askers:
+        asker.start()
+    monkeypatch.setattr("chatfold.eventlog.files.queue.threading.Thread", Slow)
+    begun.wait(10)
+    for asker in askers:
+        asker.join(10)
+    queue.stop()
+    assert len([thread for thread in started if thread.name == "chatfold-timer"]) == 1
+
+
+class Tracing(Disk):
+    """Knows which locks are held while bytes are synced."""
+
+    def __init__(self) -> None:
+        self.held: set[int] = set()
+        self.synced_under_lock: list[bool] = []
+        self.is_watching = False
+
+    def lock(self, fd: int) -> None:
+        super().lock(fd)
+        self.held.add(fd)
+
+    def try_lock(self, fd: int) -> bool:
+        is_held = super().try_lock(fd)
+        if is_held:
+            self.held.add(fd)
+        return is_held
+
+    def unlock(self, fd: int) -> None:
+        self.held.discard(fd)
+        super().unlock(fd)
+
+    def sync(self, fd: int) -> None:
+        if self.is_watching:
+            self.synced_under_lock.append(bool(self.held))
+        time.sleep(0.01)  # so that appends come together
+        super().sync(fd)
+
+
+async def test_a_group_is_synced_without_the_lock(root: Path) -> None:
+    """Or other processes wait for the disk of this one."""
+    disk = Tracing()
+    async with Log(FileStorage(root, disk=disk)) as log:
+        for number in range(2):
+            await log.append("chat", Noted(f"{number}"))
+        disk.is_watching = True
+        await asyncio.gather(*(log.append("chat", Noted(f"{number}")) for number in range(20)))
+        disk.is_watching = False
+    assert len(disk.synced_under_lock) < 20  # they were grouped
+    assert not any(disk.synced_under_lock)
