@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.files.chat_dir import try_remove_temp_files
-from chatfold.eventlog.files.disk import Disk, replace_file
+from chatfold.eventlog.files.disk import Disk, read_file, replace_file
 from chatfold.eventlog.files.lock import WouldBlock, open_lock
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.recovery import Ending, classify_change, cut_torn_tail
@@ -137,7 +137,14 @@ class HeldLog:
         """
         self._close_segment()
         path = self.reader.segment_path(tail.first)
-        self._segment = SegmentWriter(self._disk, path, self._disk.open_append(path), tail)
+        fd = self._disk.open_append(path)
+        if not tail.sealed and self._disk.fstat(fd).st_nlink > 1:
+            # A fork shares it, and the seal that kept it closed is gone: what we append must not become the fork's.
+            self._disk.close(fd)
+            replace_file(self._disk, path, read_file(self._disk, path))
+            tail = self.reader.tail()
+            fd = self._disk.open_append(path)
+        self._segment = SegmentWriter(self._disk, path, fd, tail)
         self._disk.sync_folder(self._path)
         return self._cut_rest(tail)
 

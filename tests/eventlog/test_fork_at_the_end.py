@@ -144,3 +144,24 @@ async def test_without_room_for_the_end_nothing_is_changed(tmp_path: Path) -> No
         await say(log, "chat", 1)
     assert not (tmp_path / "chats" / "fork").exists()
     assert len(said(tmp_path, "chat")) == 51
+
+
+async def test_an_append_never_goes_into_a_file_that_a_fork_shares(tmp_path: Path) -> None:
+    """The seal of the shared segment is lost: the parent goes on in a file of its own."""
+    async with Log(FileStorage(tmp_path, segment_bytes=1500)) as log:
+        for size in (900, 900, 900):
+            await log.append("a", Noted("x" * size))
+        await log.fork("a", "fork")
+    shared = max(path for path in (tmp_path / "chats" / "a").glob("*.jsonl") if path.stat().st_nlink > 1)
+    data = shared.read_bytes()
+    shared.write_bytes(data[: data.rindex(b'{"seal"')])
+    for path in (tmp_path / "chats" / "a").glob("*.jsonl"):
+        if path.name > shared.name:
+            path.unlink()
+    before = shared.stat().st_ino
+    async with Log(FileStorage(tmp_path)) as log:
+        await log.append("a", Noted("after"))
+        assert shared.stat().st_ino != before
+        assert b"after" not in (tmp_path / "chats" / "fork" / shared.name).read_bytes()
+        entries = [entry async for entry in log.read("fork")]
+    assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
