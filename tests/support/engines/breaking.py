@@ -2,7 +2,7 @@
 
 A cut, garbage or a half line at the end is torn if nothing says that it was durable, else it is damage: hence the ways without
 the witness. Files are written in place, as a disk does it: a fork that shares a file is broken, too. But the last segment is
-made the chat's own before: without its seal, the next append would go into the fork's file, too, and the engines differ in
+made the chat's own before: without its seal, the old engine appends into the fork's file, too, and the engines differ in
 what they say of such a fork.
 """
 
