@@ -158,7 +158,7 @@ async def test_padding_of_any_length_reads_as_if_it_were_not_there(chat: Path, h
     assert segment.read_bytes() == content + b"\n" * 70_000
 
 
-@pytest.mark.parametrize("size", [1, 2, 19, 20, 600_000])
+@pytest.mark.parametrize("size", [1, 2, 19, 20, pytest.param(600_000, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
 async def test_a_writer_cuts_padding_off_and_sets_nothing_aside(chat: Path, size: int, is_open: bool) -> None:
     segment = _last_segment(chat)
@@ -178,7 +178,7 @@ async def test_a_writer_cuts_padding_off_and_sets_nothing_aside(chat: Path, size
     assert is_clean(chat)
 
 
-@pytest.mark.parametrize("size", [1, 19, 600_000])
+@pytest.mark.parametrize("size", [1, 19, pytest.param(600_000, marks=pytest.mark.campaign)])
 async def test_padding_is_no_problem_and_no_verb_takes_it_for_torn(chat: Path, size: int) -> None:
     segment = _last_segment(chat)
     with segment.open("ab") as file:
