@@ -138,8 +138,8 @@ class HeldLog:
         self._close_segment()
         path = self.reader.segment_path(tail.first)
         fd = self._disk.open_append(path)
-        if not tail.sealed and self._disk.fstat(fd).st_nlink > 1:
-            # A fork shares it, and the seal that kept it closed is gone: what we append must not become the fork's.
+        if not tail.sealed and self._is_shared_with_fork(fd):
+            # The seal that kept it closed is gone: what we append must not become the fork's.
             self._disk.close(fd)
             replace_file(self._disk, path, read_file(self._disk, path))
             tail = self.reader.tail()
@@ -147,6 +147,10 @@ class HeldLog:
         self._segment = SegmentWriter(self._disk, path, fd, tail)
         self._disk.sync_folder(self._path)
         return self._cut_rest(tail)
+
+    def _is_shared_with_fork(self, fd: int) -> bool:
+        """Has the segment other names, and the lock none? A folder of hard links has one log and one lock of two names."""
+        return self._disk.fstat(fd).st_nlink > 1 and self._disk.fstat(self._lock_fd).st_nlink == 1
 
     def _cut_rest(self, tail: Tail) -> Tail:
         """Set aside and cut off what a crash left after the last complete batch."""
