@@ -44,7 +44,12 @@ class _Ends(msgspec.Struct, frozen=True, gc=False):
     end: Position | None  # None for the last segment, too: it grows
 
     def fits(self, other: "_Ends") -> bool:
-        return self.start == other.start and self.end == other.end
+        """Is it the same piece of the same log? An erasure moves its bytes, and keeps its seqs and links."""
+        return (self.start, self.last) == (other.start, other.last)
+
+    @property
+    def last(self) -> tuple[int, bytes | None] | None:
+        return None if self.end is None else (self.end.seq, self.end.link)
 
 
 class Continuity:

@@ -37,7 +37,7 @@ from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.survey import SegmentSurvey, SurveyedLine, survey_segment
-from chatfold.eventlog.files.watermark import read_watermark
+from chatfold.eventlog.files.watermark import HEAD_FILE, format_watermark, read_watermark
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
     build_entry_line,
@@ -58,8 +58,17 @@ def repair(path: Path | str, *, disk: Disk | None = None) -> Report:
     folder = open_folder(path, disk)
     with holding_lock(folder):
         _Repair(folder, report).run()
-    folder.forget()
+        folder.forget()
+        _write_watermark(folder)
     return report
+
+
+def _write_watermark(folder: LogReader) -> None:
+    """The old one may name an entry by a link that it does not have any more. All that was repaired is durable."""
+    with suppress(OSError, CorruptLog):  # only a witness: without it, the next writer is more cautious
+        tail = folder.tail()
+        watermark = format_watermark(tail.first, tail.position)
+        replace_file(folder.disk, folder.path / HEAD_FILE, watermark, durable=False)
 
 
 class _Files:
