@@ -140,7 +140,10 @@ def _read_lines(chat: Path) -> list[int]:
     return [parse_seq(reader.line(seq)) for seq in range(16, 0, -1)]
 
 
-@pytest.mark.parametrize("has_witness", [True, False], ids=["witness", "no witness"])
+@pytest.mark.parametrize(
+    "has_witness",
+    [pytest.param(True, id="witness"), pytest.param(False, id="no witness", marks=pytest.mark.campaign)],
+)
 async def test_padding_of_any_length_reads_as_if_it_were_not_there(chat: Path, has_witness: bool) -> None:
     """Read by a storage that is open while the padding goes byte by byte, by a new one each time, and by folder."""
     if not has_witness:
