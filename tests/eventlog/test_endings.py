@@ -66,6 +66,7 @@ def test_the_rest_and_the_witnesses_decide(name: str, durable: int) -> None:
     assert classify_ending(V, rest, durable) is expected
 
 
+@pytest.mark.campaign  # the windows are of 8 MiB
 @pytest.mark.parametrize("name", RESTS)
 def test_a_rest_larger_than_memory_is_classified_as_it_is_whole(tmp_path: Path, name: str) -> None:
     """It is read in windows: of NULs and newlines before it, and wherever it falls on a border."""
