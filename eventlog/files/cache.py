@@ -39,6 +39,7 @@ from chatfold.eventlog.files.disk import (
     read_at,
     read_file,
     replace_file,
+    temp_name,
 )
 from chatfold.eventlog.line import Count, add_checksum, decode_verified
 
@@ -113,10 +114,12 @@ class Cache:
         except OSError:
             return []
 
-    def load(self, name: str, kind: str, epoch: str | None = None) -> CacheFile | None:
-        """``epoch``: the one of now, if the caller has just read it."""
+    def load(
+        self, name: str, kind: str, epoch: str | None = None, last: int | None = None
+    ) -> CacheFile | None:
+        """``epoch``: the one of now, if the caller has just read it. ``last``: a file that says more is a miss, too."""
         with suppress(OSError), self.opened(name) as fd:
-            return self.read(fd, kind, self.epoch() if epoch is None else epoch)
+            return self.read(fd, kind, self.epoch() if epoch is None else epoch, last)
         return None
 
     @contextmanager
@@ -126,11 +129,13 @@ class Cache:
         with opened(self._disk, self._folder / name) as fd:
             yield fd
 
-    def read(self, fd: int, kind: str, epoch: str) -> CacheFile | None:
+    def read(self, fd: int, kind: str, epoch: str, last: int | None = None) -> CacheFile | None:
         """The file that is open here, without its blocks."""
         line = read_at(self._disk, fd, 0, _TITLE).partition(b"\n")[0]
         title = decode_verified(line, _decode_title)
         if title is None or (title.cache, title.epoch) != (kind, epoch):
+            return None
+        if last is not None and title.seq > last:
             return None
         start = len(line) + 1
         if start + title.bytes > self._disk.fstat(fd).st_size:
@@ -165,7 +170,20 @@ class Cache:
                 replace_file(self._disk, self._folder / name, data, durable=False)
         except OSError:
             return False
-        # An erasure changes the epoch before it removes the caches: either it removes this one, or we see it here.
+        return self._stays(name, epoch)
+
+    def store_again(self, name: str, other: str, epoch: str) -> bool:
+        """Put what was just stored as ``name`` in the place of ``other``, too: half the work of writing it twice."""
+        temporary = self._folder / temp_name(other)
+        try:
+            self._disk.link(self._folder / name, temporary)
+            self._disk.rename(temporary, self._folder / other)
+        except OSError:  # the file system may have no links
+            return False
+        return self._stays(other, epoch)
+
+    def _stays(self, name: str, epoch: str) -> bool:
+        """An erasure changes the epoch before it removes the caches: either it removes this one, or we see it here."""
         if self.epoch() == epoch:
             return True
         self.remove(name)
