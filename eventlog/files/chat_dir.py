@@ -23,6 +23,7 @@ from xxhash import xxh3_64_hexdigest
 from chatfold.eventlog.errors import InvalidKey
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.blobs import BLOBS
+from chatfold.eventlog.files.cache import CACHE
 from chatfold.eventlog.files.disk import (
     Disk,
     check_folder,
@@ -34,7 +35,6 @@ from chatfold.eventlog.files.disk import (
     replace_file,
     write_all,
 )
-from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.runs import LOOKUPS
 from chatfold.eventlog.files.segment import Position, parse_segment_name, segment_name
 from chatfold.eventlog.files.watermark import HEAD_FILE, format_watermark
@@ -46,7 +46,6 @@ CHATS = "chats"
 TRASH = "trash"
 LOCK_FILE = "lock"
 ALONE_FILE = "alone"  # locked by whoever is the one to do something about the chat
-ERASED_FILE = "erased"  # another text after every erasure: what was made from the log before does not count
 ASIDE = "aside"
 NOTE = "redacting-"  # what is to be erased, in the root; see ``redaction``
 LISTING = "listing"  # in the root's cache

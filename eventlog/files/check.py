@@ -8,10 +8,10 @@ import msgspec
 
 from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
-from chatfold.eventlog.files.chat_dir import ALONE_FILE, ASIDE, ERASED_FILE, LOCK_FILE
+from chatfold.eventlog.files.cache import CACHE, ERASED_FILE
+from chatfold.eventlog.files.chat_dir import ALONE_FILE, ASIDE, LOCK_FILE
 from chatfold.eventlog.files.disk import Disk, read_file
 from chatfold.eventlog.files.held_log import POISON_FILE
-from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.segment import Tail, parse_segment_name

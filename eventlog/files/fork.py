@@ -14,15 +14,14 @@ from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.errors import ChatExists, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
+from chatfold.eventlog.files.cache import CACHE, ERASED_FILE, Cache
 from chatfold.eventlog.files.chat_dir import (
-    ERASED_FILE,
     chat_path,
     publish_chat,
     staging_folder,
     write_open_segment,
 )
 from chatfold.eventlog.files.disk import Disk, check_folder, read_at, read_file, replace_file
-from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.runs import LOOKUPS
 from chatfold.eventlog.files.search_files import SEARCH, share_search
@@ -108,7 +107,7 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
             name = f"{first:016d}.offsets"
             with suppress(FileNotFoundError):
                 disk.link(theirs / name, ours / name)
-        share_snapshots(disk, old, new, at, shared)
+        share_snapshots(Cache(old, disk), new, at, shared)
         share_search(disk, theirs / SEARCH, ours / SEARCH, at)
         disk.make_folder(new / LOOKUPS)
         for name in disk.names(old / LOOKUPS):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from chatfold.eventlog.errors import CorruptLog, NoSuchChat
+from chatfold.eventlog.files.cache import Cache
 from chatfold.eventlog.files.chat_segments import ChatSegments
 from chatfold.eventlog.files.continuity import is_settled, stat_key
 from chatfold.eventlog.files.disk import Disk
@@ -34,6 +35,7 @@ class LogEnd(ChatSegments):
 
     def __init__(self, path: Path, chat: str, disk: Disk, *, may_write: bool, indexing: bool) -> None:
         super().__init__(path, chat, disk)
+        self.cache = Cache(path, disk, may_write=may_write)
         self.offsets = Offsets(path, disk, may_write=may_write)
         self._indexing = indexing
         self._seen: tuple[Tail, tuple[int, ...]] | None = None  # the tail, and how the file looks

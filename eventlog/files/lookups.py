@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 
 from chatfold.eventlog.batch import fingerprints_of
+from chatfold.eventlog.files.cache import ORIGIN
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.runs import ORIGIN, Run, Shelf, new_run, row_of, seq_in, seqs_in
+from chatfold.eventlog.files.runs import Run, Shelf, new_run, row_of, seq_in, seqs_in
 
 _CUT = 4096  # fingerprints in the dict before they become a run
 _FAN = 4  # runs of about one size before they are merged

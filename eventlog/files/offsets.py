@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from chatfold.eventlog.files.cache import CACHE
 from chatfold.eventlog.files.disk import Disk, ensure_folder, read_file, replace_file
 from chatfold.eventlog.line import Count, add_checksum, decode_verified
 
-CACHE = "cache"
 STRIDE = 8
 
 

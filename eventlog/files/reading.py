@@ -18,6 +18,7 @@ from chatfold.eventlog.errors import (
     NoSuchChat,
 )
 from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.files.cache import CACHE, Cache, Span
 from chatfold.eventlog.files.chat_dir import (
     LISTING,
     change_token,
@@ -27,20 +28,11 @@ from chatfold.eventlog.files.chat_dir import (
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.grep import grep
 from chatfold.eventlog.files.notify import Notifier
-from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
 from chatfold.eventlog.files.segment import BIG_PAGE, Tail
-from chatfold.eventlog.files.snapshots import (
-    drop_snapshot,
-    keep_file,
-    keep_snapshot,
-    kept_file,
-    read_erasure_epoch,
-    snapshot_seqs,
-    snapshots,
-)
+from chatfold.eventlog.files.snapshots import load_snapshots, snapshot_seqs, store_snapshot
 from chatfold.eventlog.search import SearchHit, search
 from chatfold.eventlog.storage import ChatPage, Storage
 from chatfold.eventlog.transfer import ExportWriter
@@ -48,6 +40,7 @@ from chatfold.eventlog.transfer import ExportWriter
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
 _HERE = 2  # pages that are read without a thread
+_LISTING_KIND = "listing 1"
 _LISTED = 1000  # chats in a page
 
 P = TypeVar("P")
@@ -201,11 +194,12 @@ class FileReading(Storage):
 
     async def keep_listing(self, data: bytes) -> None:
         if not self.read_only:
-            await asyncio.to_thread(keep_file, self._disk, self._root, LISTING, Head(), data)
+            store = Cache(self._root, self._disk).store
+            await asyncio.to_thread(store, LISTING, _LISTING_KIND, Span.up_to(Head()), data, "")
 
     async def kept_listing(self) -> bytes:
-        kept = await asyncio.to_thread(kept_file, self._disk, self._root, LISTING)
-        return kept[1] if kept else b""
+        kept = await asyncio.to_thread(Cache(self._root, self._disk).load, LISTING, _LISTING_KIND)
+        return kept.payload if kept else b""
 
     # --- searching -------------------------------------------------------------------------------------------
 
@@ -255,32 +249,29 @@ class FileReading(Storage):
     # --- snapshots -------------------------------------------------------------------------------------------
 
     async def erasure_epoch(self, chat: str) -> str:
-        return read_erasure_epoch(self._disk, self._reader(chat).path)
+        return self._reader(chat).cache.epoch()
 
     async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         if not self.read_only:
             folder = self._reader(chat)
-            await asyncio.to_thread(self._keep, folder, head, data, erasures)
+            await asyncio.to_thread(self._store_snapshot, folder, head, data, erasures)
 
-    def _keep(self, folder: LogReader, head: Head, data: bytes, known: str) -> None:
-        if read_erasure_epoch(self._disk, folder.path) != known:
+    def _store_snapshot(self, folder: LogReader, head: Head, data: bytes, known: str) -> None:
+        if folder.cache.epoch() != known:
             return
         stored = folder.snapshots
         if stored is None:
-            stored = folder.snapshots = snapshot_seqs(self._disk, folder.path)
+            stored = folder.snapshots = snapshot_seqs(folder.cache)
         try:
             with folder.lock:  # not while it is written: the loop takes this lock, too
                 end, border = folder.tail().position.seq, folder.is_segment_end(head.seq)
         except NoSuchChat:
             return
-        keep_snapshot(self._disk, folder.path, head, data, end, stored, known, border=border)
-        # An erasure says so before it drops all snapshots: either it has dropped this one, or it is told here.
-        if read_erasure_epoch(self._disk, folder.path) != known:
-            drop_snapshot(self._disk, folder.path, head)
+        if not store_snapshot(folder.cache, head, data, end, stored, known, border=border):
             folder.snapshots = None
 
     async def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
-        for found in snapshots(self._disk, self._reader(chat).path, last):
+        for found in load_snapshots(self._reader(chat).cache, last):
             yield found
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:

@@ -21,6 +21,7 @@ from chatfold.eventlog.codec import parse_references
 from chatfold.eventlog.erasure import ErasureView, close_over_references, plan_erasure, tombstone
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
 from chatfold.eventlog.files.blobs import BLOBS, blob_names
+from chatfold.eventlog.files.cache import CACHE, begin_erasure_epoch
 from chatfold.eventlog.files.chat_dir import (
     ASIDE,
     NOTE,
@@ -33,11 +34,9 @@ from chatfold.eventlog.files.chat_dir import (
 from chatfold.eventlog.files.disk import Disk, check_folder, opened, read_file, replace_file
 from chatfold.eventlog.files.lock import holding_lock
 from chatfold.eventlog.files.lookups import Lookups
-from chatfold.eventlog.files.offsets import CACHE
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.segment import Tail
-from chatfold.eventlog.files.snapshots import begin_erasure_epoch
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.line import DECODE_ERRORS, SEAL_PREFIX, Count, has_valid_sum, link_after
 from chatfold.eventlog.values import escape_text, unescape

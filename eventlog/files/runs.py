@@ -15,13 +15,12 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from chatfold.eventlog.events import Head
+from chatfold.eventlog.files.cache import CACHE, ORIGIN
 from chatfold.eventlog.files.disk import Disk, ensure_folder, opened, read_at, read_file, replace_file
-from chatfold.eventlog.files.offsets import CACHE, ensure_cache
+from chatfold.eventlog.files.offsets import ensure_cache
 from chatfold.eventlog.line import add_checksum, decode_verified
 
 LOOKUPS = f"{CACHE}/lookups"
-ORIGIN = Head().link
 _SEQ = (1 << 32) - 1
 _ROW = 8  # bytes
 _BLOCK = 512  # rows, read at once where a bisection has come near

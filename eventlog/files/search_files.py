@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.files.cache import Cache
 from chatfold.eventlog.files.disk import (
     Disk,
     check_folder,
@@ -21,7 +22,6 @@ from chatfold.eventlog.files.disk import (
     read_file,
     replace_file,
 )
-from chatfold.eventlog.files.snapshots import read_erasure_epoch
 from chatfold.eventlog.search import SearchIndex
 from chatfold.eventlog.search_blocks import Block, decode_block
 
@@ -168,7 +168,7 @@ class StoredSearchIndex(SearchIndex):
 
     def _read_erasure(self) -> str:
         """The erasure that the files know of, in the file of their epoch: older ones, put back, do not count."""
-        return "" if self._path is None else read_erasure_epoch(self._disk, self._path.parents[1])
+        return "" if self._path is None else Cache(self._path.parents[1], self._disk).epoch()
 
     def _files(self) -> list[tuple[int, int]]:
         return [] if self._path is None else _files(self._disk, self._path)

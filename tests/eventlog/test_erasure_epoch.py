@@ -32,7 +32,7 @@ async def test_a_cache_that_is_put_back_is_not_believed(root: Path, tmp_path: Pa
 
 async def test_a_snapshot_of_today_names_no_epoch_and_counts_until_the_first_erasure(root: Path) -> None:
     chat = await _filled(root)
-    assert b"erased" not in (chat / "cache" / "newest.snapshot").read_bytes()
+    assert b'"epoch":""' in (chat / "cache" / "newest.snapshot").read_bytes()
     async with Log(FileStorage(root)) as log:
         assert [data async for _, data in log.storage.load_snapshots("chat")] == [b"secret 1"]
         await log.redact("chat", 1)

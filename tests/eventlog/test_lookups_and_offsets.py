@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from chatfold.eventlog import CorruptLog, Entry, FileStorage, Log, Noted, scan
 from chatfold.eventlog.batch import fingerprints_of, id_fingerprint, text_fingerprint
 from chatfold.eventlog.codec import decode, encode_event
+from chatfold.eventlog.files.cache import ORIGIN
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.lookups import Lookups
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.runs import ORIGIN, Shelf, new_run, row_of, seqs_in
+from chatfold.eventlog.files.runs import Shelf, new_run, row_of, seqs_in
 from chatfold.eventlog.line import add_checksum, build_entry_line, has_valid_sum, parse_seq
 from tests.eventlog.test_storage_agreement import abandon
 from tests.support.disk.faulty_disk import ReadDisk
