@@ -15,6 +15,9 @@
     ├── ForkedProcess        a storage opened before ``os.fork`` was used after it
     ├── DiskFull             no room: rolled back, try again when there is
     ├── DurabilityUnknown    a sync failed: reopen the storage, read what is there, retry by id
+    ├── Unavailable          the database does not answer: try again, with the same id
+    ├── NoSuchStore          there is no store at this place
+    ├── InvalidPlace         this cannot name a place
     ├── NewerFormat          written by a newer chatfold: nothing was touched
     └── CorruptLog           bytes that were durable are missing or changed
 
@@ -125,6 +128,20 @@ class DiskFull(ChatfoldError):
 
 class DurabilityUnknown(ChatfoldError):
     next_step = "Close the storage, open it again, and retry with the same id"
+
+
+class Unavailable(ChatfoldError):
+    """The database did not answer in time. What was being written may be there."""
+
+    next_step = "Try again when the database answers; a retry with the same id writes nothing twice"
+
+
+class NoSuchStore(ChatfoldError, LookupError):
+    next_step = "A store is made by the first storage that may write there"
+
+
+class InvalidPlace(ChatfoldError, ValueError):
+    next_step = "A place is a folder, or postgresql://user@host/database?schema=name"
 
 
 class NewerFormat(ChatfoldError):

@@ -1,0 +1,40 @@
+"""Snapshots in a table: one at every border, some in between, and the newest. A fork finds those of what it was forked from, too."""
+
+from collections.abc import AsyncGenerator
+
+from psycopg.types.numeric import Int8
+
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.postgres.server import Server
+from chatfold.eventlog.postgres.statements import LINEAGE
+from chatfold.eventlog.postgres.writer import encode_key
+
+BORDER = 4096
+_NEAR = 256
+_NEWEST = 0  # its slot; the others have their seq
+
+_STORE = """WITH c AS (SELECT id, head_seq FROM @chat WHERE key = %b AND erased = %b AND head_seq >= %b FOR SHARE)
+INSERT INTO @snapshot (chat, slot, seq, link, data) SELECT c.id, u.slot, %b, %b, %b FROM c, unnest(%b::bigint[]) AS u(slot)
+WHERE CASE WHEN u.slot = 0 THEN c.head_seq - %b < %b
+    ELSE %b OR NOT EXISTS (SELECT FROM @snapshot s WHERE s.chat = c.id AND s.slot > 0 AND abs(s.seq - %b) < %b) END
+ON CONFLICT (chat, slot) DO UPDATE SET seq = excluded.seq, link = excluded.link, data = excluded.data"""
+_LOAD = (
+    LINEAGE
+    + """SELECT DISTINCT ON (s.seq) s.seq, s.link, s.data FROM lineage l JOIN @snapshot s
+    ON s.chat = l.id AND s.seq <= l.high WHERE s.seq < %b ORDER BY s.seq DESC LIMIT 1"""
+)
+
+
+async def store_snapshot(server: Server, chat: str, head: Head, data: bytes, erasures: str) -> None:
+    """Nothing is kept if something was erased since ``erasures``: both lock the chat's row."""
+    seq, erased, near = Int8(head.seq), Int8(int(erasures or 0)), Int8(_NEAR)
+    slots = [Int8(_NEWEST), seq] if head.seq >= _NEAR else [Int8(_NEWEST)]
+    values = (encode_key(chat), erased, seq, seq, head.link, data, slots, seq, near)
+    await server.rows(_STORE, (*values, head.seq % BORDER == 0, seq, near))
+
+
+async def load_snapshots(server: Server, chat: str, last: int | None) -> AsyncGenerator[tuple[Head, bytes]]:
+    before = (1 << 63) - 1 if last is None else last + 1
+    while rows := await server.rows(_LOAD, (encode_key(chat), Int8(before))):
+        before, link, data = rows[0]
+        yield Head(before, link), data

@@ -1,0 +1,284 @@
+"""PostgresStorage: the contract of ``eventlog.storage`` on a PostgreSQL database."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from itertools import chain
+from typing import Any, Self
+
+from psycopg.types.numeric import Int4, Int8
+
+from chatfold.eventlog.batch import AppendRequest, id_fingerprint, key_fingerprint
+from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
+from chatfold.eventlog.errors import ChatDeleted, CorruptLog, ReadOnly
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.keys import folder_name
+from chatfold.eventlog.known import Known, Needs
+from chatfold.eventlog.line import count_valid_chain, link_after, parse_seq
+from chatfold.eventlog.postgres import family, transfer
+from chatfold.eventlog.postgres.leases import Leases
+from chatfold.eventlog.postgres.news import LOOK, News
+from chatfold.eventlog.postgres.place import Place, parse_address
+from chatfold.eventlog.postgres.server import Server
+from chatfold.eventlog.postgres.snapshots import BORDER, load_snapshots, store_snapshot
+from chatfold.eventlog.postgres.statements import (
+    BLOBS,
+    KNOWN,
+    PAGE,
+    PAGE_BACK,
+    signed,
+    unsigned,
+)
+from chatfold.eventlog.postgres.writer import Writer, encode_key
+from chatfold.eventlog.storage import ChatPage, Clock, Durability, Storage, now
+
+_ROWS, _BYTES = (64, 4096), 1 << 20  # of a page: the first and the most lines, what it should have
+_KEYS = 1000
+_END = (1 << 63) - 1
+
+_HEAD = "SELECT head_seq, head_link, erased FROM @chat WHERE key = %b"
+_MARK = "SELECT part, pos FROM @part WHERE pos > 0 ORDER BY part"
+_CHATS = """SELECT c.key FROM @chat c
+    LEFT JOIN unnest(%b::int[], %b::bigint[]) AS m(part, pos) ON m.part = c.part
+    WHERE c.key > %b AND c.key >= %b AND (%b::bytea IS NULL OR c.key < %b) AND c.pos > coalesce(m.pos, 0)
+    ORDER BY c.key LIMIT %b"""
+
+
+class PostgresStorage(Storage):
+    """``patience``: seconds until what does not answer is ``Unavailable``. ``lease_seconds``: how long one who died keeps others out.
+
+    All appends are durable when they return, as far as the server is set up to be.
+    """
+
+    def __init__(
+        self,
+        place: str | Place,
+        *,
+        read_only: bool = False,
+        clock: Clock = now,
+        patience: float = 30,
+        lease_seconds: float = 15,
+    ) -> None:
+        self.place = parse_address(place) if isinstance(place, str) else place
+        self.read_only = read_only
+        self._server = Server(self.place, read_only=read_only, patience=patience)
+        self._clock = clock
+        self._news = News(self._server)
+        self._writer = Writer(self._server, clock, self._news.tell)
+        self._leases = Leases(self._server, self._news, lease_seconds)
+
+    def __repr__(self) -> str:
+        return f"PostgresStorage({self.place.shown!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # --- appending -----------------------------------------------------------------------------------------
+
+    async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:  # noqa: ARG002
+        folder_name(request.chat)  # the same keys are refused everywhere
+        await self._open_to_write(request.chat)
+        return await self._writer.append(request)
+
+    async def _open_to_write(self, chat: str) -> None:
+        if self.read_only:
+            raise ReadOnly("the storage is read-only", chat=chat)
+        await self._server.open()
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    async def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
+        key, end = encode_key(chat), Int8(_END if last is None else last)
+        chat_id, at, link, count = 0, max(1, first), Head().link.encode() if first <= 1 else None, _ROWS[0]
+        while at <= end:
+            rows = await self._server.rows(PAGE, (key, end, Int8(at), Int8(at + count)))
+            found, stop, data = rows[0]
+            if found is None or found != (chat_id or found):
+                _check_gone(chat, chat_id)
+                return
+            chat_id, end = found, Int8(stop)
+            if data is not None:
+                lines = _verified(chat, data, at, min(at + count - 1, stop), link)
+                yield Page(data + b"\n", 0, len(data) + 1)
+                at, link = at + len(lines), link_after(lines[-1])
+                count = _next_count(count, len(data))
+            elif at <= end:
+                raise _gap(chat, at)
+
+    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[Page]:
+        key, end, chat_id, count = encode_key(chat), Int8(_END if last is None else last), 0, _ROWS[0]
+        after: bytes | None = None  # the first line of the page after this one
+        while end > 0:
+            rows = await self._server.rows(PAGE_BACK, (key, end, Int8(count)))
+            found, stop, data = rows[0]
+            if found is None or found != (chat_id or found):
+                _check_gone(chat, chat_id)
+                return
+            chat_id = found
+            if data is None:
+                if stop > 0:
+                    raise _gap(chat, stop)
+                return
+            first = max(1, stop - count + 1)
+            lines = _verified(chat, data, first, stop, Head().link.encode() if first == 1 else None)
+            if after is not None and not _is_followed(lines[-1], after):
+                raise CorruptLog("a line does not follow the one before it", chat=chat, seq=stop + 1)
+            yield Page(data + b"\n", 0, len(data) + 1)
+            after, end, count = lines[0], Int8(first - 1), _next_count(count, len(data))
+
+    async def head(self, chat: str) -> Head:
+        rows = await self._server.rows(_HEAD, (encode_key(chat),))
+        return Head(rows[0][0], rows[0][1]) if rows else Head()
+
+    async def erasure_epoch(self, chat: str) -> str:
+        rows = await self._server.rows(_HEAD, (encode_key(chat),))
+        return str(rows[0][2] or "") if rows else ""
+
+    async def find(self, chat: str, *, id: str | None = None, key: str | None = None) -> int | None:
+        proposed = [id_fingerprint(id)] if id is not None else []
+        proposed += [key_fingerprint(key)] if key is not None else []
+        known = await self.fetch(chat, Needs(tuple(proposed)))
+        for seq in sorted({*chain.from_iterable(known.seqs.values())}):
+            line = known.lines.get(seq)
+            if line is None:
+                continue  # deleted meanwhile
+            needed, digests = parse_references(line)
+            others = await self.fetch(chat, Needs((), tuple(needed), tuple(digests)))
+            entry = decode(resolve_line(line, others.lines.__getitem__, others.blobs.__getitem__))
+            if (id is not None and entry.id == id) or (key is not None and entry.key == key):
+                return seq
+        return None
+
+    async def fetch(self, chat: str, wanted: Needs) -> Known:
+        """In one round trip; in two if blobs are among it."""
+        key, known = encode_key(chat), Known()
+        if wanted.fingerprints or wanted.seqs:
+            fingerprints = [Int8(signed(one)) for one in wanted.fingerprints]
+            for fingerprint, seq, data in await self._server.rows(
+                KNOWN, (key, fingerprints, [*map(Int8, wanted.seqs)])
+            ):
+                if fingerprint is None:
+                    known.lines[seq] = data
+                else:
+                    known.seqs[unsigned(fingerprint)] = (*known.seqs.get(unsigned(fingerprint), ()), seq)
+        if wanted.digests:
+            known.blobs.update(await self._server.rows(BLOBS, (key, [*wanted.digests])))
+        return known
+
+    async def blob(self, chat: str, digest: str) -> bytes:
+        known = await self.fetch(chat, Needs(digests=(digest,)))
+        if digest not in known.blobs:
+            raise CorruptLog(f"the blob {digest} is not there", chat=chat)
+        return known.blobs[digest]
+
+    async def wait_for_news(self, chat: str, after: int) -> None:
+        await self._server.open()
+        key = encode_key(chat)
+        async with self._news.of(key) as changed:
+            head = await self.head(chat)
+            if head == Head() and after > 0:
+                raise ChatDeleted("the chat was deleted", chat=chat)
+            if head.seq <= after:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), LOOK)
+
+    # --- all chats -----------------------------------------------------------------------------------------
+
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        mark = " ".join(f"{part}:{pos}" for part, pos in await self._server.rows(_MARK))
+        since = [tuple(map(int, one.split(":"))) for one in changed_since.split()]
+        parts, places = [Int4(one[0]) for one in since], [Int8(one[1]) for one in since]
+        low, high = encode_key(prefix), _after_prefix(encode_key(prefix))
+        last, is_first = b"", True
+        while True:
+            values: tuple[Any, ...] = (parts, places, last, low, high, high or b"", Int4(_KEYS))
+            rows = await self._server.rows(_CHATS, values)
+            if rows or is_first:
+                yield ChatPage([row[0].decode("utf-8", "surrogatepass") for row in rows], mark)
+            if len(rows) < _KEYS:
+                return
+            last, is_first = rows[-1][0], False
+
+    # --- whole chats ---------------------------------------------------------------------------------------
+
+    async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
+        folder_name(new)
+        await self._open_to_write(chat)
+        entry = await family.fork(self._server, chat, new, at, first, self._clock())
+        self._news.tell([encode_key(new)])
+        return entry
+
+    async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
+        await self._open_to_write(chat)
+        erased = await family.redact(self._server, chat, seqs)
+        self._news.tell([encode_key(key) for key in erased])
+        return erased
+
+    async def delete(self, chat: str) -> None:
+        await self._open_to_write(chat)
+        await family.delete(self._server, chat)
+        self._news.tell([encode_key(chat)])
+
+    async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
+        folder_name(chat)
+        await self._open_to_write(chat)
+        await transfer.import_chat(self._server, chat, chunks)
+        self._news.tell([encode_key(chat)])
+
+    def lease(self, chat: str) -> AbstractAsyncContextManager[str]:
+        return self._leases.lease(chat)
+
+    # --- caches --------------------------------------------------------------------------------------------
+
+    async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        await store_snapshot(self._server, chat, head, data, erasures)
+
+    def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
+        return load_snapshots(self._server, chat, last)
+
+    async def segment_boundaries(self, chat: str) -> Sequence[int]:
+        return range(BORDER, (await self.head(chat)).seq + 1, BORDER)
+
+    async def close(self) -> None:
+        if not self._server.is_closed:
+            await self._writer.close()
+            await self._news.close()
+            await self._server.close()
+
+
+def _verified(chat: str, data: bytes, first: int, last: int, link: bytes | None) -> list[bytes]:
+    """The lines of a page: all there are from ``first`` to ``last``, each linked to the one before."""
+    lines = data.split(b"\n")
+    count = count_valid_chain(lines, link)
+    if count < len(lines):
+        raise CorruptLog("a line does not verify", chat=chat, seq=first + count)
+    if parse_seq(lines[0]) != first or parse_seq(lines[-1]) != last or len(lines) != last - first + 1:
+        raise _gap(chat, first)
+    return lines
+
+
+def _is_followed(line: bytes, after: bytes) -> bool:
+    return count_valid_chain([line, after], None) == 2
+
+
+def _gap(chat: str, seq: int) -> CorruptLog:
+    return CorruptLog("lines are missing", chat=chat, seq=seq)
+
+
+def _check_gone(chat: str, chat_id: int) -> None:
+    if chat_id:
+        raise ChatDeleted("the chat was deleted while it was read", chat=chat)
+
+
+def _next_count(count: int, size: int) -> int:
+    """So many lines that the next page has about as many bytes as it should."""
+    return max(1, min(_ROWS[1], count * 8, count * _BYTES // max(1, size)))
+
+
+def _after_prefix(prefix: bytes) -> bytes | None:
+    """The first bytes that sort after all that begin so; None if there are none."""
+    left = prefix.rstrip(b"\xff")
+    return left[:-1] + bytes([left[-1] + 1]) if left else None

@@ -1,0 +1,50 @@
+"""PostgreSQL as the suite of ``chatfold.testing`` uses it: a schema is a place."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from chatfold.eventlog import Storage
+from chatfold.eventlog.postgres.schema import Connection
+from chatfold.eventlog.postgres.storage import PostgresStorage
+from chatfold.eventlog.postgres.turn import Turn
+from chatfold.testing.conformance import Backend
+from tests.support.postgres import shared_cluster
+
+
+class Postgres(Backend):
+    can_interrupt = True
+    races = ("threads", "processes")
+
+    def __init__(self) -> None:
+        self.address = shared_cluster().address()
+
+    def open(self, clock: Callable[[], int]) -> Storage:
+        return PostgresStorage(self.address, clock=clock)
+
+    def forget_caches(self) -> None:
+        schema = self.address.partition("schema=")[2]
+        cluster = shared_cluster()
+        if cluster.execute(f"SELECT FROM pg_namespace WHERE nspname = '{schema}'"):
+            cluster.execute(f"DELETE FROM {schema}.snapshot")
+
+    def interrupt(self, storage: Storage, work: Callable[[], Awaitable[object]]) -> None:
+        assert isinstance(storage, PostgresStorage)
+        writer = storage._writer
+        send, write = writer._send, writer._write
+
+        async def interrupted_send(*args: object) -> list[int]:
+            writer._send = send  # type: ignore[method-assign]
+            await work()
+            return await send(*args)  # type: ignore[arg-type]
+
+        async def interrupted_write(connection: Connection, turns: Sequence[Turn]) -> list[int]:
+            writer._write = write  # type: ignore[method-assign]
+            counts = await write(connection, turns)
+            # One that had nothing to write was answered from before: it is numbered once more.
+            pairs = zip(turns, counts, strict=True)
+            return [count if turn.numbered and turn.numbered.write else 0 for turn, count in pairs]
+
+        writer._send = interrupted_send  # type: ignore[method-assign, assignment]
+        writer._write = interrupted_write  # type: ignore[method-assign]
+
+    def remove(self) -> None:
+        shared_cluster().execute(f"DROP SCHEMA IF EXISTS {self.address.partition('schema=')[2]} CASCADE")

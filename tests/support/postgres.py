@@ -1,0 +1,178 @@
+"""A PostgreSQL server of our own, in a scratch folder: on the loopback, without privileges, gone when the tests are."""
+
+import atexit
+import ctypes
+import functools
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from contextlib import suppress
+from pathlib import Path
+
+ROLE = "postgres"
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+def reason_not() -> str:
+    """Why no server can be started here; nothing if one can."""
+    try:
+        import psycopg_pool  # noqa: F401
+    except ImportError:
+        return "psycopg is not installed: pip install 'chatfold[postgres]'"
+    if bin_folder() is None:
+        return "PostgreSQL is not installed: apt-get install --no-install-recommends postgresql"
+    return ""
+
+
+def bin_folder() -> Path | None:
+    given = [Path(os.environ["PG_BIN"])] if "PG_BIN" in os.environ else []
+    found = shutil.which("postgres")
+    places = [*given, *([Path(found).parent] if found else [])]
+    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((place for place in places if (place / "postgres").exists()), None)
+
+
+class Cluster:
+    """``fsync``: is what was committed to survive a power cut? Only tests of that need it."""
+
+    def __init__(self, *, fsync: bool = False, options: tuple[str, ...] = ()) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
+        self.data = self.folder / "data"
+        self.port = _free_port()
+        self._options = (f"fsync={'on' if fsync else 'off'}", *options)
+        self._server: subprocess.Popen[bytes] | None = None
+        self._user = ROLE if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, self._user)
+        self.command(
+            "initdb", "-A", "trust", "-U", ROLE, "-E", "UTF8", "--locale=C", "--no-sync", "-D", self.data
+        )
+
+    def command(self, name: str, *args: str | Path) -> None:
+        folder = bin_folder()
+        assert folder is not None
+        subprocess.run(
+            [folder / name, *args],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+            timeout=120,
+            **self._as_user(),  # type: ignore[call-overload]
+        )
+
+    def _as_user(self) -> dict[str, str]:
+        return {"user": self._user, "group": self._user} if os.geteuid() == 0 else {}
+
+    def start(self) -> None:
+        folder = bin_folder()
+        assert folder is not None
+        settings = [
+            f"port={self.port}",
+            "listen_addresses=127.0.0.1",
+            f"unix_socket_directories={self.folder}",
+            "shared_buffers=32MB",
+            "max_connections=200",
+            *self._options,
+        ]
+        options = [part for setting in settings for part in ("-c", setting)]
+        with (self.folder / "log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [folder / "postgres", "-D", self.data, *options],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 (it calls the system once, and nothing of ours)
+                **self._as_user(),  # type: ignore[call-overload]
+            )
+        self.wait()
+
+    def wait(self) -> None:
+        import psycopg
+
+        end = time.monotonic() + 60
+        while True:
+            try:
+                psycopg.connect(self.dsn, connect_timeout=5).close()
+            except psycopg.OperationalError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
+    @property
+    def dsn(self) -> str:
+        return f"postgresql://{ROLE}@127.0.0.1:{self.port}/postgres"
+
+    def address(self) -> str:
+        """Of a schema that nobody has used."""
+        return f"{self.dsn}?schema=t{secrets.token_hex(6)}"
+
+    def execute(self, sql: str) -> list[tuple[object, ...]]:
+        import psycopg
+
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def kill(self) -> None:
+        """As a power cut would, but for what the system has in memory: nobody is asked to end."""
+        assert self._server is not None
+        os.killpg(self._server.pid, signal.SIGKILL)
+        self._server.wait()
+        time.sleep(0.1)  # its children, which are in the same group, end
+
+    def freeze(self) -> None:
+        """It hangs: connections stay, nothing is answered."""
+        assert self._server is not None
+        _signal_all(self._server.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._server is not None
+        _signal_all(self._server.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self._server is not None and self._server.poll() is None:
+            self._server.send_signal(signal.SIGINT)
+            try:
+                self._server.wait(20)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _signal_all(parent: int, number: int) -> None:
+    """To a server and to its processes, each of which leads a group of its own."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    for process in (parent, *map(int, children)):
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGINT)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@functools.cache
+def shared_cluster() -> Cluster:
+    """One for all tests of this process. Skips the test where there can be none."""
+    if why := reason_not():
+        raise unittest.SkipTest(why)
+    cluster = Cluster()
+    cluster.start()
+    atexit.register(cluster.stop)
+    return cluster
