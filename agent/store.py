@@ -1,6 +1,6 @@
 """Store: many chats in one place.
 
-async with Store("./chats") as store:               # or Store.memory()
+async with Store("./chats") as store:               # or Store.memory(), or Store("postgresql://host/db?schema=bots")
     chat = await store.chat("telegram-chat-42")     # nothing on disk until the first event
 """
 
@@ -14,7 +14,7 @@ from chatfold.agent.chat import Chat
 from chatfold.agent.exporting import read_chunks
 from chatfold.agent.listing import Listed, Listing
 from chatfold.agent.opening import Later, open_view
-from chatfold.eventlog import ChatfoldError, Durability, FileStorage, Log, MemoryStorage, Storage
+from chatfold.eventlog import ChatfoldError, Durability, Log, MemoryStorage, Storage, storage_of
 from chatfold.projections import STANDARD, Projection
 
 
@@ -30,7 +30,7 @@ class Store:
         read_only: bool = False,
     ) -> None:
         if isinstance(place, Path | str):
-            place = FileStorage(place, durability=durability, read_only=read_only)
+            place = storage_of(place, durability=durability, read_only=read_only)
         self.log = Log(place)
         self._projections = (*STANDARD, *projections)
         self._listing = Listing(self.log, self._projections)

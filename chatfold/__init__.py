@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         ReadOnly,
         Reasoning,
         Text,
+        Unavailable,
         events,
     )
     from chatfold.projections import (
@@ -137,6 +138,7 @@ else:  # importing a module that is not used would make every command and every 
             "ReadOnly": "chatfold.eventlog",
             "Reasoning": "chatfold.eventlog",
             "Text": "chatfold.eventlog",
+            "Unavailable": "chatfold.eventlog",
             "events": "chatfold.eventlog",
             "View": "chatfold.projections",
             "projection": "chatfold.projections",
@@ -187,6 +189,7 @@ __all__ = [
     "Store",
     "Text",
     "Tool",
+    "Unavailable",
     "View",
     "assert_replays",
     "assistant",

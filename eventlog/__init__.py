@@ -33,6 +33,7 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
     transfer        exports: a chat in one file, and back
     search          full-text search; search_text: words of a text; search_blocks: the index of some entries
     keys            chat key <-> folder name
+    places          which storage a place means
 
 ``files/`` is the storage of files: one folder a chat. Its ``__init__`` says who calls whom.
 
@@ -54,6 +55,8 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
     blobs, snapshots, search_files      what else is kept beside the lines
     check, repair   damage: told, mended, salvaged; survey: the lines of a damaged file; chain: which are this chat's
     disk            every call to the operating system
+
+``postgres/`` is the storage for more than one machine, and an extra. Its ``__init__`` says what is where.
 """
 
 from chatfold.eventlog import events
@@ -69,11 +72,14 @@ from chatfold.eventlog.errors import (
     IdConflict,
     InvalidEvent,
     InvalidKey,
+    InvalidPlace,
     LeaseLost,
     NewerFormat,
     NoSuchChat,
     NoSuchPoint,
+    NoSuchStore,
     ReadOnly,
+    Unavailable,
 )
 from chatfold.eventlog.events import *  # noqa: F403 (the vocabulary)
 from chatfold.eventlog.files.check import check
@@ -82,6 +88,7 @@ from chatfold.eventlog.files.scan import scan
 from chatfold.eventlog.files.storage import FileStorage
 from chatfold.eventlog.log import Log
 from chatfold.eventlog.memory import MemoryStorage
+from chatfold.eventlog.places import storage_of
 from chatfold.eventlog.search import SearchHit
 from chatfold.eventlog.storage import Durability, Storage
 
@@ -99,18 +106,22 @@ __all__ = [
     "IdConflict",
     "InvalidEvent",
     "InvalidKey",
+    "InvalidPlace",
     "LeaseLost",
     "Log",
     "MemoryStorage",
     "NewerFormat",
     "NoSuchChat",
     "NoSuchPoint",
+    "NoSuchStore",
     "ReadOnly",
     "SearchHit",
     "Storage",
+    "Unavailable",
     "check",
     "repair",
     "salvage",
     "scan",
+    "storage_of",
 ]
 __all__ += events.__all__

@@ -39,6 +39,7 @@ VERBS = {
     "step": ("steps", "Step through a chat in the terminal"),
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
     "import": ("files", "An exported chat into a store"),
+    "copy": ("copies", "Chats from one store into another: folders, databases"),
     "check": ("checks", "Is every byte as it was written? With repair"),
     "salvage": ("checks", "Copy out of a damaged chat what still verifies"),
     "demo": ("demos", "Record a small chat to look at"),
@@ -90,7 +91,9 @@ class Verbs(click.Group):
     invoke_without_command=True,
 )
 @click.option(
-    "--store", metavar="DIR", help="The store: a folder. Default: $CHATFOLD_STORE, ./chats, or here."
+    "--store",
+    metavar="PLACE",
+    help="The store: a folder, or postgresql://user@host/database?schema=name. Default: $CHATFOLD_STORE, ./chats, or here.",
 )
 @click.version_option(package_name="chatfold", prog_name="chatfold")
 @click.pass_context

@@ -19,6 +19,7 @@ from chatfold.eventlog import (
     NewerFormat,
     NoSuchChat,
     NoSuchPoint,
+    NoSuchStore,
 )
 from chatfold.replay.inspect.address import Address, address
 from chatfold.replay.inspect.places import (
@@ -28,7 +29,7 @@ from chatfold.replay.inspect.places import (
     is_chat_folder,
     opened,
     root_of,
-    store_folder,
+    store_place,
 )
 from chatfold.replay.output import Out
 from chatfold.replay.terminal import printable
@@ -88,7 +89,9 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--raw", is_flag=True, help="Text as it is, whatever it does to your terminal."),
         click.option("--json", "as_json", is_flag=True, help='For programs: JSON objects with "v":1.'),
-        click.option("--store", metavar="DIR", help="The store. Default: $CHATFOLD_STORE, ./chats, or here."),
+        click.option(
+            "--store", metavar="PLACE", help="The store. Default: $CHATFOLD_STORE, ./chats, or here."
+        ),
     ):
         command = option(command)
     return command
@@ -108,7 +111,7 @@ async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Add
                 raise NoStore("this is a store: which chat?", path=by_path[0])
             yield await place.chat(key), by_path[1]
         return
-    async with opened(store_folder(store), keep_caches=parsed.chat == LAST) as (place, _):
+    async with opened(store_place(store), keep_caches=parsed.chat == LAST) as (place, _):
         if "@" in text and (chat := await place.chat(text)).seq:  # the key of a chat may look like anything
             yield chat, Address(text)
         else:
@@ -126,15 +129,15 @@ def path_of(text: str) -> Path | None:
         return None
 
 
-def home_of(store: str | None, text: str) -> Path:
-    """The folder of the store that an address is in: whoever writes has to know. Raises ``NotInStore``."""
+def home_of(store: str | None, text: str) -> Path | str:
+    """The place of the store that an address is in: whoever writes has to know. Raises ``NotInStore``."""
     path = path_of(text) or path_of(address(text).chat)
-    return root_of(path) if path else store_folder(store)
+    return root_of(path) if path else store_place(store)
 
 
 @asynccontextmanager
 async def store_of(store: str | None, *, keep_caches: bool = True) -> AsyncIterator[Store]:
-    async with opened(store_folder(store), keep_caches=keep_caches) as (place, _):
+    async with opened(store_place(store), keep_caches=keep_caches) as (place, _):
         yield place
 
 
@@ -162,6 +165,7 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (NoSuchPoint, MISSING),
     (NoSuchContext, MISSING),
     (NoStore, MISSING),
+    (NoSuchStore, MISSING),
     (FileNotFoundError, MISSING),
     (ImportError, NO_EXTRA),
     (ValueError, USAGE),  # whatever is said in a way that cannot be meant

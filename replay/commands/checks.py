@@ -7,10 +7,13 @@ import click
 import msgspec
 
 from chatfold import eventlog
+from chatfold.agent import Store
+from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.check import Problem, Report
 from chatfold.eventlog.keys import folder_name
+from chatfold.eventlog.places import address_of
 from chatfold.replay.commands.asking import DAMAGED, DIFFERENT, code_of, complete_chat, store_of, tell, verb
-from chatfold.replay.inspect.places import NoStore, is_chat_folder, key_of, store_folder
+from chatfold.replay.inspect.places import NoStore, is_chat_folder, key_of, store_place
 from chatfold.replay.output import Out
 from chatfold.replay.terminal import Cell
 
@@ -44,6 +47,11 @@ async def check(out: Out, store: str | None, *, what: str | None, mend: bool, fa
     """
     if mend and fast:
         raise click.UsageError("--repair looks at everything: leave out --fast")
+    database = _database(store, what)
+    if database is not None:
+        if mend:
+            raise click.UsageError("--repair is for folders: restore a backup of the database")
+        return await _check_database(out, database, what)
     worst = 0
     folders = await _folders(store, what)
     progress = out.progress("checking chats")
@@ -97,13 +105,53 @@ def _severity(report: Report) -> int:
     return max((codes.get(problem.kind, 0) for problem in report.problems), default=0)
 
 
+def _database(store: str | None, what: str | None) -> str | None:
+    """The address, if that is meant, and no folder."""
+    if what is not None and (os.sep in what or _given(Path(what), is_path=False) is not None):
+        return None
+    return address_of(store_place(store))
+
+
+async def _check_database(out: Out, address: str, what: str | None) -> int:
+    worst = 0
+    progress = out.progress("checking chats")
+    async with Store(address, read_only=True) as store:
+        keys = [await key_of(store, what)] if what else [key async for key in store.log.chats()]
+        for number, key in enumerate(keys, 1):
+            report = await _report_of(store.log.storage, key)
+            if report is not None:  # else it was deleted meanwhile
+                _print(out, report)
+                worst = max(worst, _severity(report))
+            progress(number, len(keys))
+    return worst
+
+
+async def _report_of(storage: eventlog.Storage, chat: str) -> Report | None:
+    """Is each line linked to the one before, and is there all that it keeps elsewhere? The first that is not ends it."""
+    report = Report(Path(chat))
+    head, end = await storage.head(chat), Head()
+    try:
+        async for page in storage.read_entries(chat, 1, head.seq):
+            report.entries += len(page)
+            end = Head(page[-1].seq, page[-1].was or page[-1].link)
+    except eventlog.CorruptLog as error:
+        report.problems = [Problem("damaged", error.args[0], report.path, None, error.seq)]
+        return report
+    except eventlog.ChatDeleted:
+        return None
+    if end != head:
+        message = "the log does not end where its head says"
+        report.problems = [Problem("damaged", message, report.path, None, end.seq)]
+    return report
+
+
 async def _folders(store: str | None, what: str | None) -> list[Path]:
     """The chat's folder itself or, for a store, the folders of its chats."""
     if what is None:
-        return _all(store_folder(store))
+        return _all(Path(store_place(store)))
     if (given := _given(Path(what), is_path=os.sep in what)) is not None:
         return given
-    chats = store_folder(store) / "chats"
+    chats = Path(store_place(store)) / "chats"
     if _given(chats / folder_name(what), is_path=False) is None:
         async with store_of(store, keep_caches=False) as place:
             what = await key_of(place, what)

@@ -10,9 +10,10 @@ import msgspec
 
 from chatfold.agent import Moment, Store
 from chatfold.agent.exporting import Form, write_file
+from chatfold.eventlog.places import address_of
 from chatfold.replay.commands.asking import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import BadAddress
-from chatfold.replay.inspect.places import store_folder
+from chatfold.replay.inspect.places import store_place
 from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.output import Out
 from chatfold.replay.redacting import Report, redacted
@@ -106,7 +107,7 @@ class Imported(msgspec.Struct, frozen=True):
 async def import_(out: Out, store: str | None, *, path: Path, name: str) -> None:
     """An exported chat into the store, entry for entry the same; or nothing, if it is not whole. Prints its key."""
     key = name or path.name.removesuffix(".jsonl")
-    async with Store(store or _default()) as place:
+    async with Store(store_place(store) if address_of(store) else store or _default()) as place:
         chat = await place.import_(path, key)
         done = Imported(key, chat.seq, chat.view.head.link)
     if out.json:
@@ -116,10 +117,10 @@ async def import_(out: Out, store: str | None, *, path: Path, name: str) -> None
         out.note(f"{chat.seq} entries")
 
 
-def _default() -> Path:
+def _default() -> Path | str:
     """The store there is, or the one there will be."""
     from chatfold.replay.inspect.places import NoStore  # noqa: PLC0415
 
     with suppress(NoStore):
-        return store_folder()
+        return store_place()
     return Path("chats")

@@ -5,7 +5,7 @@ import re
 import click
 
 from chatfold.replay.commands.asking import chat_of, complete_chat, path_of, verb
-from chatfold.replay.inspect.places import store_folder
+from chatfold.replay.inspect.places import store_place
 from chatfold.replay.output import Out
 from chatfold.replay.stepping.stepper import step as stepped
 
@@ -24,5 +24,5 @@ async def step(out: Out, store: str | None, *, address: str, play: bool, idle: s
         raise click.UsageError(f"--idle takes seconds, such as 0.5s, not {idle!r}")
     async with chat_of(store, address) as (chat, meant):
         key = chat.key
-    place = path_of(address) or path_of(meant.chat) or store_folder(store)
+    place = path_of(address) or path_of(meant.chat) or store_place(store)
     return await stepped(place, key, meant.last, play=play, idle=float(seconds[1]))

@@ -12,7 +12,7 @@ from chatfold.eventlog import ChatfoldError
 from chatfold.replay.commands.asking import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
 from chatfold.replay.commands.factories import factory_of, report_factory, report_failures
 from chatfold.replay.inspect.address import HEAD, Address
-from chatfold.replay.inspect.places import store_folder
+from chatfold.replay.inspect.places import store_place
 from chatfold.replay.inspect.points import range_of, seq_of
 from chatfold.replay.judging.divergence import Verdict
 from chatfold.replay.judging.junit import junit
@@ -167,7 +167,7 @@ async def rerun(
     async with chat_of(store, address) as (chat, meant):
         key, seq = chat.key, await seq_of(chat, meant.last or HEAD)
     which = tools if tools in ("recorded", "live") else tools.split(",")
-    async with Store(store_folder(store)) as place:
+    async with Store(store_place(store)) as place:
         chat = await place.chat(key)
         try:
             with report_failures(

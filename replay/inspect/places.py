@@ -1,7 +1,7 @@
 """Places: where chats are, and which chat is meant.
 
-A place is a store's folder, a chat's own folder wherever it lies, an export, or a ``Store`` that is open. It is only looked at:
-no lock is taken, nothing on disk is changed.
+A place is a store's folder, the address of a database, a chat's own folder wherever it lies, an export, or a ``Store`` that is open.
+It is only looked at: no lock is taken, nothing on disk is changed.
 """
 
 import os
@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 from chatfold.agent import Chat, Store
 from chatfold.agent.exporting import read_chunks
-from chatfold.eventlog import ChatfoldError, NoSuchChat
+from chatfold.eventlog import ChatfoldError, InvalidPlace, NoSuchChat
 from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.segment import BIG_PAGE, parse_segment_name
+from chatfold.eventlog.places import address_of
+from chatfold.eventlog.postgres.place import parse_address
 from chatfold.eventlog.transfer import ExportWriter
 from chatfold.projections import Projection
 
@@ -39,9 +41,15 @@ class NotInStore(ChatfoldError, ValueError):
     next_step = "'chatfold import' it into a store first"
 
 
-def store_folder(given: Path | str | None = None) -> Path:
+def store_place(given: Path | str | None = None) -> Path | str:
     """The one given, else that of CHATFOLD_STORE, else ``./chats`` or the current folder, if it is one."""
     said = given or os.environ.get("CHATFOLD_STORE")
+    if (address := address_of(said)) is not None:
+        if given and parse_address(address).has_password:
+            raise InvalidPlace(
+                "everybody on this machine sees a password in a command: put it into ~/.pgpass, PGPASSWORD or CHATFOLD_STORE"
+            )
+        return address
     candidates = [Path(said)] if said else [Path("chats"), Path()]
     for folder in candidates:
         if (folder / "chats").is_dir():
@@ -60,6 +68,10 @@ async def opened(
     """
     if isinstance(place, Store):
         yield place, ""
+        return
+    if address_of(place) is not None:
+        async with Store(place, read_only=True, projections=projections) as store:
+            yield store, ""
         return
     path = Path(place)
     found = _look(path)

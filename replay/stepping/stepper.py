@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from chatfold.agent import Store
 from chatfold.eventlog import ChatfoldError
+from chatfold.eventlog.places import show_place
 from chatfold.replay.inspect.address import Point
 from chatfold.replay.inspect.cursor import Replay
 from chatfold.replay.inspect.places import LAST, find_chat, opened
@@ -55,7 +56,7 @@ async def step(
             await replay.seek(point)
         elif play:
             await replay.seek(0)
-        session = Session(store, replay, place="" if isinstance(place, Store) else str(place))
+        session = Session(store, replay, place="" if isinstance(place, Store) else show_place(place))
         state = begun(session, playing=play)
         if not is_terminal():
             return await in_lines(session, state, idle)
