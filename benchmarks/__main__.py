@@ -16,8 +16,8 @@ from benchmarks.picture import pictures
 
 SUITES = ("eventlog", "projections", "replay", "side_by_side", "properties", "faults")
 """A suite is a module of this package with ``rows(folder, quick) -> Iterator[Row]``. What measures nothing comes last."""
-BY_NAME = ("soak",)
-"""Run only if asked for: it takes an hour."""
+BY_NAME = ("soak", "postgres")
+"""Run only if asked for: the first takes an hour, the second needs a server."""
 _RESULTS = HERE / "results"
 
 

@@ -12,6 +12,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import psycopg
 from psycopg.types.numeric import Int4, Int8
@@ -36,7 +37,9 @@ from chatfold.eventlog.postgres.statements import (
 )
 from chatfold.eventlog.postgres.turn import Turn, Waiting
 
+Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
 _STATES = 4096  # chats whose rows are remembered
+_CONTENDED = 1.0  # seconds for which a chat that another process wrote to is locked before it is numbered
 
 
 def encode_key(chat: str) -> bytes:
@@ -56,6 +59,7 @@ class Writer:
         self._tell = tell
         self._waiting: dict[str, list[Waiting]] = {}
         self._states: OrderedDict[bytes, State] = OrderedDict()
+        self._lost: dict[bytes, float] = {}  # when another process was quicker, by the loop's clock
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -101,7 +105,7 @@ class Writer:
     async def _finish(self, turns: list[Turn]) -> None:
         """All that these wait for, answered."""
         try:
-            retries, is_locked = Retries(self._server.patience), False
+            retries, is_locked = Retries(self._server.patience), self._are_contended(turns)
             while turns:
                 try:
                     await self._round(turns, is_locked=is_locked)
@@ -130,14 +134,24 @@ class Writer:
             await self._settle(connection, [turn for turn in turns if turn.numbered])
             turns = [turn for turn in turns if turn.waiting]
             if is_locked and turns:
-                async with connection.transaction():
+                for turn in turns:
+                    turn.forget()
+                async with (
+                    connection.pipeline(),
+                    connection.transaction(),
+                ):  # two round trips: a look, and the rest
                     parts = sorted({turn.part for turn in turns})
                     await connection.execute(self._server.sql(LOCK), ([*map(Int4, parts)],), binary=True)
-                    counts = await self._write(connection, turns)
+                    cursors = await self._write(connection, turns)
             else:
-                counts = await self._write(connection, turns)
-        for turn, count in zip(turns, counts, strict=True):
-            self._conclude(turn, is_written=count > 0)
+                cursors = await self._write(connection, turns)
+        for turn, cursor in zip(turns, cursors, strict=True):
+            self._conclude(turn, is_written=cursor is None or cursor.rowcount > 0)
+
+    def _are_contended(self, turns: list[Turn]) -> bool:
+        """Did another process write to one of these a moment ago? Then what we know of it is of no use."""
+        now = asyncio.get_running_loop().time()
+        return any(now - self._lost.get(turn.key, -_CONTENDED) < _CONTENDED for turn in turns)
 
     async def _settle(self, connection: Connection, turns: list[Turn]) -> None:
         """Those that were sent on a connection that was lost: sent again, or found, or to be numbered anew."""
@@ -146,7 +160,8 @@ class Writer:
             write = turn.numbered.write
             if write is None:
                 continue
-            [count] = await self._send(connection, [write])
+            [cursor] = await self._send(connection, [write])
+            count = cursor.rowcount
             if not count:
                 values = [Int8(write.before.id), Int8(write.before.head.seq + 1), Int8(write.token)]
                 sql = self._server.sql(IS_WRITTEN)
@@ -169,8 +184,8 @@ class Writer:
 
     # --- looking, numbering, sending -----------------------------------------------------------------------
 
-    async def _write(self, connection: Connection, turns: Sequence[Turn]) -> list[int]:
-        """Numbers and sends; how many lines of each were written."""
+    async def _write(self, connection: Connection, turns: Sequence[Turn]) -> list[Cursor | None]:
+        """Numbers and sends; each cursor knows, in the end, how many lines were written. None: there was nothing to write."""
         now = self._clock()
         missing = [turn for turn in turns if not turn.numbered]
         while missing:
@@ -181,12 +196,12 @@ class Writer:
                     turn.number(now)
             missing = [turn for turn in missing if not turn.numbered]
         writes = [turn.numbered.write for turn in turns if turn.numbered and turn.numbered.write]
-        counts = iter(await self._send(connection, writes))
-        return [next(counts) if turn.numbered and turn.numbered.write else 1 for turn in turns]
+        cursors = iter(await self._send(connection, writes))
+        return [next(cursors) if turn.numbered and turn.numbered.write else None for turn in turns]
 
     async def _look(self, connection: Connection, turns: list[Turn]) -> None:
         """The state first: if it is the same when the lines are written, so is what was seen after it."""
-        asked: list[tuple[psycopg.AsyncCursor[tuple[object, ...]], ...]] = []
+        asked: list[tuple[Cursor, ...]] = []
         async with connection.pipeline():
             for turn in turns:
                 wanted = turn.wanted
@@ -207,14 +222,12 @@ class Writer:
                 _learn(turn, await cursor.fetchall())
             turn.take(_state(row) if row else None)
 
-    async def _ask(
-        self, connection: Connection, text: str, *values: object
-    ) -> psycopg.AsyncCursor[tuple[object, ...]]:
+    async def _ask(self, connection: Connection, text: str, *values: object) -> Cursor:
         cursor = connection.cursor(binary=True)
         await cursor.execute(self._server.sql(text), values)
         return cursor
 
-    async def _send(self, connection: Connection, writes: Sequence[Write | None]) -> list[int]:
+    async def _send(self, connection: Connection, writes: Sequence[Write | None]) -> list[Cursor]:
         cursors = [connection.cursor() for _ in writes]
         if len(writes) == 1 and writes[0] is not None:
             text, values = append_statement(writes[0])
@@ -225,7 +238,7 @@ class Writer:
                     assert write is not None
                     text, values = append_statement(write)
                     await cursor.execute(self._server.sql(text), values)
-        return [cursor.rowcount for cursor in cursors]
+        return cursors
 
     # --- answering -----------------------------------------------------------------------------------------
 
@@ -235,6 +248,9 @@ class Writer:
         if not is_written:
             turn.forget()
             self._states.pop(turn.key, None)
+            if len(self._lost) > _STATES:
+                self._lost.clear()
+            self._lost[turn.key] = asyncio.get_running_loop().time()
             return
         state = turn.state
         if write := done.write:

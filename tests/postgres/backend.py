@@ -6,6 +6,7 @@ from chatfold.eventlog import Storage
 from chatfold.eventlog.postgres.schema import Connection
 from chatfold.eventlog.postgres.storage import PostgresStorage
 from chatfold.eventlog.postgres.turn import Turn
+from chatfold.eventlog.postgres.writer import Cursor
 from chatfold.testing.conformance import Backend
 from tests.support.postgres import shared_cluster
 
@@ -31,17 +32,15 @@ class Postgres(Backend):
         writer = storage._writer
         send, write = writer._send, writer._write
 
-        async def interrupted_send(*args: object) -> list[int]:
+        async def interrupted_send(*args: object) -> list[Cursor]:
             writer._send = send  # type: ignore[method-assign]
             await work()
             return await send(*args)  # type: ignore[arg-type]
 
-        async def interrupted_write(connection: Connection, turns: Sequence[Turn]) -> list[int]:
+        async def interrupted_write(connection: Connection, turns: Sequence[Turn]) -> list[Cursor | None]:
             writer._write = write  # type: ignore[method-assign]
-            counts = await write(connection, turns)
             # One that had nothing to write was answered from before: it is numbered once more.
-            pairs = zip(turns, counts, strict=True)
-            return [count if turn.numbered and turn.numbered.write else 0 for turn, count in pairs]
+            return [cursor or connection.cursor() for cursor in await write(connection, turns)]
 
         writer._send = interrupted_send  # type: ignore[method-assign, assignment]
         writer._write = interrupted_write  # type: ignore[method-assign]

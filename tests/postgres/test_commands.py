@@ -39,27 +39,23 @@ def test_what_is_copied_there_and_back_is_byte_for_byte_the_same(
     assert exports[0] == exports[1] == exports[2] != b""
 
 
-VERBS = (
-    "ls",
-    "log lexer-bug",
-    "show lexer-bug@3",
-    "context lexer-bug",
-    "messages lexer-bug --for-call 2",
-    "tree",
-    "stats lexer-bug",
-)
-VERBS += (
-    "search newline",
-    "why lexer-bug newlines",
-    "replay --all",
-    "diff lexer-bug@1..9",
-    "export lexer-bug --as markdown",
-)
+VERBS = """ls
+log lexer-bug
+show lexer-bug@3
+context lexer-bug
+messages lexer-bug --for-call 2
+tree
+stats lexer-bug
+search newline
+why lexer-bug newlines
+replay --all
+diff lexer-bug@1..9
+export lexer-bug --as markdown"""
 
 
 def test_every_verb_says_the_same(folder: Path, address: str) -> None:
     run("copy", folder, address)
-    for verb in VERBS:
+    for verb in VERBS.splitlines():
         files, database = (run(*verb.split(), "--store", place) for place in (folder, address))
         assert (files.exit_code, files.output) == (database.exit_code, database.output), verb
         assert files.output, verb
