@@ -168,7 +168,8 @@ class Server:
                     return await work(connection)
             except psycopg.Error as error:
                 self.check_open()
-                if not is_lost(error) or not await retries.wait():
+                is_refused = self._read_only and error.sqlstate == "25006"
+                if is_refused or not is_lost(error) or not await retries.wait():
                     raise to_chatfold_error(error, self.place.shown, chat) from None
 
 

@@ -126,9 +126,8 @@ class Cluster:
     def kill(self) -> None:
         """As a power cut would, but for what the system has in memory: nobody is asked to end."""
         assert self._server is not None
-        os.killpg(self._server.pid, signal.SIGKILL)
+        _signal_all(self._server.pid, signal.SIGKILL)
         self._server.wait()
-        time.sleep(0.1)  # its children, which are in the same group, end
 
     def freeze(self) -> None:
         """It hangs: connections stay, nothing is answered."""
