@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 from unittest import mock
 
 from hypothesis import strategies as st
@@ -93,6 +93,8 @@ def _one(draw: st.DrawFn, known: Sequence[tuple[str, dict[str, st.SearchStrategy
 
 
 class SideBySide(RuleBasedStateMachine):
+    first_side: ClassVar[type[Side]] = Files
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
@@ -102,7 +104,7 @@ class SideBySide(RuleBasedStateMachine):
         self.patches = [mock.patch(name, other) for name, other in others.items()]
         for patch in self.patches:
             patch.start()
-        self.files = Files(self.clock)
+        self.files = self.first_side(self.clock)
         self.sides: tuple[Side, Side] = (self.files, Memory(self.clock))
         self.side: Side = self.files  # the one that is being driven
         self.models: dict[str, NaiveChat] = {}

@@ -23,7 +23,9 @@ def other(who: Who) -> Who:
 
 
 class Side:
-    """Two stores in one place, and the chats that each holds open."""
+    """Two stores in one place, and the chats that each holds open. ``root``: a folder for what is exported."""
+
+    root: Path
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
