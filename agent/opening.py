@@ -8,13 +8,14 @@ every border between segments and some in between, so that any seq is near one, 
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeAlias
 
 import msgspec
 
 from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
+from chatfold.eventlog.storage import Opening
 from chatfold.projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start
 from chatfold.projections.context import window
 from chatfold.projections.snapshots import dump, load
@@ -58,12 +59,12 @@ async def open_view(
     later: Later | None = None,
 ) -> Opened:
     """The chat at its end as it is now, or after entry ``at``. ``later``: where the keeping of a snapshot is put off to."""
-    erasures = await log.storage.erasure_epoch(chat)
-    head = await log.head(chat)
+    begin = await log.storage.load_opening(chat, at)
+    erasures, head = begin.erasures, begin.head
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
         raise NoSuchPoint(f"there is no entry {last}, the chat ends at {head.seq}", chat=chat, seq=head.seq)
-    async with aclosing(log.storage.load_snapshots(chat, at)) as kept:
+    async with aclosing(_snapshots(log, chat, begin)) as kept:
         async for of, data in kept:
             base = load(data, of, projections) if 0 < of.seq <= last else None
             with suppress(OutOfOrder):
@@ -74,6 +75,15 @@ async def open_view(
     except OutOfOrder:
         # From its start on, nothing is, unless another chat took the place of the one we had the head of.
         raise ChatDeleted("the chat was deleted", chat=chat, seq=last) from None
+
+
+async def _snapshots(log: Log, chat: str, begin: Opening) -> AsyncGenerator[tuple[Head, bytes]]:
+    """The newest, which is known by now, and the older ones, which hardly anybody needs."""
+    if begin.snapshot is not None:
+        yield begin.snapshot
+        async with aclosing(log.storage.load_snapshots(chat, begin.snapshot[0].seq - 1)) as older:
+            async for kept in older:
+                yield kept
 
 
 class _Way:

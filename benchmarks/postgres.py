@@ -156,8 +156,13 @@ class _Bench:
                         for n in range(500)
                     ]
                     await log.append("long", *some)
+            async with Store(self.address) as store:  # leaves a snapshot, and a window that is not all of it
+                chat = await store.chat("long")
+                await chat.new_context("next")
+                for number in range(100):
+                    await chat.user(f"and now? {number}")
             async with Store(self.address) as store:
-                await store.chat("long")  # leaves a snapshot
+                await store.chat("long")
 
         async def read() -> float:
             async with Log(PostgresStorage(self.address)) as log:

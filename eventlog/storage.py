@@ -65,6 +65,14 @@ class ChatPage(msgspec.Struct, frozen=True):
     mark: str = ""
 
 
+class Opening(msgspec.Struct, frozen=True):
+    """``snapshot``: the newest one, with the head that it was made at."""
+
+    erasures: str
+    head: Head
+    snapshot: tuple[Head, bytes] | None = None
+
+
 class Snapshots:
     """What a storage need not have: caches. Their bytes may be gone the next moment, so to keep nothing is right, too."""
 
@@ -243,6 +251,15 @@ class Storage(Snapshots, Leases, Deltas, ABC):
                 yield packing.page(whole.lines())
                 blobs.clear()
         yield packing.end()
+
+    async def load_opening(self, chat: str, last: int | None = None) -> Opening:
+        """What whoever opens a chat asks first, in this order; ``last``: see ``load_snapshots``.
+
+        A remote storage answers in one round trip.
+        """
+        erasures, head = await self.erasure_epoch(chat), await self.head(chat)
+        async with aclosing(self.load_snapshots(chat, last)) as kept:
+            return Opening(erasures, head, await anext(kept, None))
 
     async def flush(self) -> None:
         """A barrier: everything appended before is durable. Nothing to do where every append is durable on return."""

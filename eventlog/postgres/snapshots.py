@@ -8,6 +8,7 @@ from chatfold.eventlog.events import Head
 from chatfold.eventlog.postgres.server import Server
 from chatfold.eventlog.postgres.statements import LINEAGE
 from chatfold.eventlog.postgres.writer import encode_key
+from chatfold.eventlog.storage import Opening
 
 BORDER = 4096
 _NEAR = 256
@@ -18,10 +19,13 @@ INSERT INTO @snapshot (chat, slot, seq, link, data) SELECT c.id, u.slot, %b, %b,
 WHERE CASE WHEN u.slot = 0 THEN c.head_seq - %b < %b
     ELSE %b OR NOT EXISTS (SELECT FROM @snapshot s WHERE s.chat = c.id AND s.slot > 0 AND abs(s.seq - %b) < %b) END
 ON CONFLICT (chat, slot) DO UPDATE SET seq = excluded.seq, link = excluded.link, data = excluded.data"""
-_LOAD = (
-    LINEAGE
-    + """SELECT DISTINCT ON (s.seq) s.seq, s.link, s.data FROM lineage l JOIN @snapshot s
+_NEXT = """SELECT s.seq, s.link, s.data FROM lineage l JOIN @snapshot s
     ON s.chat = l.id AND s.seq <= l.high WHERE s.seq < %b ORDER BY s.seq DESC LIMIT 1"""
+_LOAD = LINEAGE + _NEXT
+_OPENING = (
+    LINEAGE
+    + f"""SELECT c.erased, c.head_seq, c.head_link, n.seq, n.link, n.data
+    FROM lineage o JOIN @chat c ON c.id = o.id LEFT JOIN ({_NEXT}) n ON true WHERE o.own"""
 )
 
 
@@ -31,6 +35,15 @@ async def store_snapshot(server: Server, chat: str, head: Head, data: bytes, era
     slots = [Int8(_NEWEST), seq] if head.seq >= _NEAR else [Int8(_NEWEST)]
     values = (encode_key(chat), erased, seq, seq, head.link, data, slots, seq, near)
     await server.rows(_STORE, (*values, head.seq % BORDER == 0, seq, near))
+
+
+async def load_opening(server: Server, chat: str, last: int | None) -> Opening:
+    before = Int8((1 << 63) - 1 if last is None else last + 1)
+    rows = await server.rows(_OPENING, (encode_key(chat), before))
+    if not rows:
+        return Opening("", Head())
+    erased, seq, link, of, of_link, data = rows[0]
+    return Opening(str(erased or ""), Head(seq, link), None if data is None else (Head(of, of_link), data))
 
 
 async def load_snapshots(server: Server, chat: str, last: int | None) -> AsyncGenerator[tuple[Head, bytes]]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from itertools import chain
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from chatfold.eventlog.postgres.leases import Leases
 from chatfold.eventlog.postgres.news import LOOK, News
 from chatfold.eventlog.postgres.place import Place, parse_address
 from chatfold.eventlog.postgres.server import Server
-from chatfold.eventlog.postgres.snapshots import BORDER, load_snapshots, store_snapshot
+from chatfold.eventlog.postgres.snapshots import BORDER, load_opening, load_snapshots, store_snapshot
 from chatfold.eventlog.postgres.statements import (
     BLOBS,
     KNOWN,
@@ -30,7 +30,7 @@ from chatfold.eventlog.postgres.statements import (
     unsigned,
 )
 from chatfold.eventlog.postgres.writer import Writer, encode_key
-from chatfold.eventlog.storage import ChatPage, Clock, Durability, Storage, now
+from chatfold.eventlog.storage import ChatPage, Clock, Durability, Opening, Storage, now
 
 _ROWS, _BYTES = (64, 4096), 1 << 20  # of a page: the first and the most lines, what it should have
 _KEYS = 1000
@@ -108,8 +108,19 @@ class PostgresStorage(Storage):
             elif at <= end:
                 raise _gap(chat, at)
 
-    async def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[Page]:
-        key, end, chat_id, count = encode_key(chat), Int8(_END if last is None else last), 0, _ROWS[0]
+    def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[Page]:
+        return self._read_back(chat, last, _ROWS[0])
+
+    async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
+        """In one round trip, unless they are too many for a page."""
+        found: list[Entry] = []
+        async with aclosing(self._read_back(chat, upto, max(1, min(count, _ROWS[1])))) as pages:
+            while len(found) < count and (page := await anext(pages, None)):
+                found[:0] = await self._decode(chat, page)
+        return found[max(0, len(found) - count) :]
+
+    async def _read_back(self, chat: str, last: int | None, count: int) -> AsyncGenerator[Page]:
+        key, end, chat_id = encode_key(chat), Int8(_END if last is None else last), 0
         after: bytes | None = None  # the first line of the page after this one
         while end > 0:
             rows = await self._server.rows(PAGE_BACK, (key, end, Int8(count)))
@@ -238,6 +249,9 @@ class PostgresStorage(Storage):
 
     def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         return load_snapshots(self._server, chat, last)
+
+    async def load_opening(self, chat: str, last: int | None = None) -> Opening:
+        return await load_opening(self._server, chat, last)
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         return range(BORDER, (await self.head(chat)).seq + 1, BORDER)
