@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
+from psycopg.pq import TransactionStatus
 
 from chatfold.eventlog.errors import (
     ChatfoldError,
@@ -28,7 +28,7 @@ from chatfold.eventlog.postgres.place import Place
 from chatfold.eventlog.postgres.schema import Connection, prepare_schema, statement
 
 _T = TypeVar("_T")
-_MOST = 4  # connections for reading
+_MOST = 4  # connections at once, besides those of appending and of news
 _PAUSE = 0.05, 1.0  # seconds between two attempts: the first, the longest
 _LOST = {
     None,  # the driver itself says it: there was no answer
@@ -65,7 +65,8 @@ class Server:
         self.patience = patience
         self.parts = 0
         self._read_only = read_only
-        self._pool: AsyncConnectionPool[Connection] | None = None
+        self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(_MOST)
         self._opening = asyncio.Lock()
         self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,10 +78,10 @@ class Server:
     async def open(self) -> None:
         """Connects, once, and makes the tables where there are none."""
         self.check_open()
-        if self._pool is not None:
+        if self.parts:
             return
         async with self._opening:
-            if self._pool is None:
+            if not self.parts:
                 try:
                     connection = await self.connect()
                     async with connection:
@@ -89,8 +90,6 @@ class Server:
                         )
                 except psycopg.Error as error:
                     raise to_chatfold_error(error, self.place.shown) from None
-                self._pool = self._new_pool()
-                await self._pool.open()
 
     def check_open(self) -> None:
         if os.getpid() != self._process:
@@ -115,21 +114,33 @@ class Server:
             found["connect_timeout"] = max(2, round(min(10, self.patience)))
         return found
 
-    def _new_pool(self) -> AsyncConnectionPool[Connection]:
-        return AsyncConnectionPool(
-            self.place.conninfo,
-            kwargs=self._options(),
-            min_size=0,
-            max_size=_MOST,
-            timeout=self.patience,
-            open=False,
-            name="chatfold",
-        )
+    @asynccontextmanager
+    async def _borrowed(self) -> AsyncIterator[Connection]:
+        """One that nobody else uses. It is kept for the next, unless it was lost or left amid something."""
+        try:
+            await asyncio.wait_for(self._free.acquire(), self.patience)
+        except TimeoutError:
+            raise Unavailable(f"all connections are in use ({self.place.shown})") from None
+        connection: Connection | None = None
+        try:
+            connection = self._idle.pop() if self._idle else await self.connect()
+            yield connection
+        finally:
+            self._free.release()
+            if connection is not None:
+                if connection.info.transaction_status == TransactionStatus.IDLE and not self.is_closed:
+                    self._idle.append(connection)
+                else:
+                    await connection.close()
+
+    async def _forget_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.close()
 
     async def close(self) -> None:
         self.is_closed = True
-        if self._pool is not None:
-            await self._pool.close()
+        await self._forget_idle()
 
     @asynccontextmanager
     async def bounded(self, connection: Connection) -> AsyncIterator[None]:
@@ -163,11 +174,11 @@ class Server:
         retries = Retries(self.patience)
         while True:
             try:
-                assert self._pool is not None
-                async with self._pool.connection() as connection, self.bounded(connection):
+                async with self._borrowed() as connection, self.bounded(connection):
                     return await work(connection)
             except psycopg.Error as error:
                 self.check_open()
+                await self._forget_idle()  # they are as old as this one
                 is_refused = self._read_only and error.sqlstate == "25006"
                 if is_refused or not is_lost(error) or not await retries.wait():
                     raise to_chatfold_error(error, self.place.shown, chat) from None

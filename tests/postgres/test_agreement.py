@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("psycopg_pool", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
+pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
 
 from chatfold.testing.conformance import agreement, stories
 from tests.postgres.backend import Postgres

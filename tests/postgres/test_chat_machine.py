@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-pytest.importorskip("psycopg_pool", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
+pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
 
 from collections.abc import Callable
 from pathlib import Path

@@ -19,7 +19,7 @@ PLAIN = "s3cret/word"
 
 
 def test_a_folder_is_files_and_an_address_is_postgresql(tmp_path: Path) -> None:
-    pytest.importorskip("psycopg_pool")
+    pytest.importorskip("psycopg")
     assert isinstance(storage_of(tmp_path), FileStorage)
     assert isinstance(storage_of(str(tmp_path)), FileStorage)
     for scheme in ("postgresql", "postgres"):
@@ -61,7 +61,7 @@ def test_a_schema_is_a_plain_name(schema: str) -> None:
     ],
 )
 def test_no_error_and_no_log_has_the_password(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    pytest.importorskip("psycopg_pool")
+    pytest.importorskip("psycopg")
     caplog.set_level(logging.DEBUG)
 
     async def use() -> None:
@@ -108,7 +108,7 @@ def test_without_the_driver_the_command_says_how_to_install_it(tmp_path: Path) -
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
-    pytest.importorskip("psycopg_pool")
+    pytest.importorskip("psycopg")
     async with Store("postgresql://127.0.0.1:1/db") as store:
         with pytest.raises(Unavailable):
             await store.chat("a")

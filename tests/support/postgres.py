@@ -23,7 +23,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 def reason_not() -> str:
     """Why no server can be started here; nothing if one can."""
     try:
-        import psycopg_pool  # noqa: F401
+        import psycopg  # noqa: F401
     except ImportError:
         return "psycopg is not installed: pip install 'chatfold[postgres]'"
     if bin_folder() is None:
