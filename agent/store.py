@@ -15,6 +15,7 @@ from chatfold.agent.exporting import read_chunks
 from chatfold.agent.listing import Listed, Listing
 from chatfold.agent.opening import Later, open_view
 from chatfold.eventlog import ChatfoldError, Durability, Log, MemoryStorage, Storage, storage_of
+from chatfold.eventlog.storage import Change
 from chatfold.projections import STANDARD, Projection
 
 
@@ -60,6 +61,12 @@ class Store:
     def chats(self) -> AsyncIterator[Listed]:
         """All chats: titles, counts, last activity. Of those that did not change since the last time nothing is read."""
         return self._listing.chats()
+
+    def follow(self, since: str = "") -> AsyncGenerator[Change]:
+        """The chats that change, in any process, each at least once after its last change. ``since``: the ``mark`` of a change, to go
+        on after it; without it, all chats come first.
+        """
+        return self.log.follow_chats(since)
 
     async def delete(self, key: str) -> None:
         """The whole chat, for good. Its forks stay."""

@@ -1,7 +1,7 @@
 """Log: typed events on a storage. What was appended is what is read."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Self
 
 from chatfold.eventlog.batch import AppendRequest
@@ -9,7 +9,7 @@ from chatfold.eventlog.codec import EncodedEvent, encode_event, encode_named
 from chatfold.eventlog.errors import ChatDeleted, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
 from chatfold.eventlog.search import SearchHit
-from chatfold.eventlog.storage import Durability, Storage
+from chatfold.eventlog.storage import Change, Durability, Storage
 
 
 class Log:
@@ -130,6 +130,12 @@ class Log:
         async for page in self.storage.chats(prefix):
             for key in page.keys:
                 yield key
+
+    async def follow_chats(self, since: str = "") -> AsyncGenerator[Change]:
+        """The chats that have changed since the mark of a change, then those that do, from any process."""
+        async with aclosing(self.storage.follow_chats(since)) as changes:
+            async for change in changes:
+                yield change
 
     async def fork(self, chat: str, new: str, at: int | None = None) -> Entry:
         """``new`` is ``chat`` up to seq ``at`` (default: its end), then goes its own way."""

@@ -17,6 +17,7 @@ What the methods promise together, over any number of storages open on one place
 - An id and a key are looked up over the whole history, however long ago they were used.
 """
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
@@ -54,6 +55,9 @@ Clock: TypeAlias = Callable[[], int]
 """Epoch milliseconds. ``ts`` is for people: it orders nothing, and may jump as the clock does."""
 
 
+_LOOK = 0.5  # seconds between two looks for chats that have changed
+
+
 def now() -> int:
     return time.time_ns() // 1_000_000
 
@@ -63,6 +67,13 @@ class ChatPage(msgspec.Struct, frozen=True):
 
     keys: list[str]
     mark: str = ""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A chat that has changed. ``mark``: what to give as ``since`` to go on after it."""
+
+    key: str
+    mark: str
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -251,6 +262,20 @@ class Storage(Snapshots, Leases, Deltas, ABC):
                 yield packing.page(whole.lines())
                 blobs.clear()
         yield packing.end()
+
+    async def follow_chats(self, since: str = "") -> AsyncGenerator[Change]:
+        """The chats that have changed since the mark, then those that do, for ever. Each at least once after its last change; a
+        chat that changes often may be told once for several changes. Nothing is said of chats that are gone.
+        """
+        while True:
+            pages = [page async for page in self.chats(changed_since=since)]
+            keys = [key for page in pages for key in page.keys]
+            for key in keys[:-1]:
+                yield Change(key, since)  # the others of these are still to come
+            since = pages[0].mark
+            for key in keys[-1:]:
+                yield Change(key, since)
+            await asyncio.sleep(_LOOK)
 
     async def load_opening(self, chat: str, last: int | None = None) -> Opening:
         """What whoever opens a chat asks first, in this order; ``last``: see ``load_snapshots``.

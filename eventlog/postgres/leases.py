@@ -45,15 +45,14 @@ class Leases:
                     self._news.tell([key])
 
     async def _take(self, chat: str, key: bytes, epoch: str) -> None:
-        async with self._news.of(key):
-            while True:
-                async with self._news.of(key) as changed:
-                    if await self._server.rows(_TAKE, (epoch, self._seconds, key, epoch)):
-                        return
-                    if not (await self._server.rows(_EXISTS, (key,)))[0][0]:
-                        raise NoSuchChat("no such chat", chat=chat)
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(changed.wait(), LOOK)
+        while True:
+            async with self._news.of(key) as changed:
+                if await self._server.rows(_TAKE, (epoch, self._seconds, key, epoch)):
+                    return
+                if not (await self._server.rows(_EXISTS, (key,)))[0][0]:
+                    raise NoSuchChat("no such chat", chat=chat)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), LOOK)
 
     async def _renew(self, key: bytes, epoch: str) -> None:
         while True:

@@ -14,7 +14,8 @@ from chatfold.eventlog.postgres.statements import LOCK
 
 _T = TypeVar("_T")
 _MOVE = "UPDATE @part SET pos = pos + 1 WHERE part = ANY(%b::int[])"
-_MARK = "UPDATE @chat c SET pos = p.pos FROM @part p WHERE p.part = c.part AND c.id = ANY(%b::bigint[])"
+_MARK = """WITH p AS (UPDATE @part p SET pos = p.pos + 1 FROM @chat c WHERE c.id = %b AND p.part = c.part RETURNING p.pos)
+    UPDATE @chat c SET pos = p.pos FROM p WHERE c.id = %b"""
 
 
 class Locked:
@@ -34,7 +35,8 @@ class Locked:
             await cursor.executemany(self._server.sql(text), values)
 
     async def mark_changed(self, ids: Sequence[int]) -> None:
-        await self.rows(_MARK, ids)
+        """Each has a place of its own among the changes of its part."""
+        await self.many(_MARK, [(one, one) for one in ids])
 
 
 class MoreParts(Exception):

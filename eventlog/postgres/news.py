@@ -14,6 +14,7 @@ from xxhash import xxh3_64_hexdigest
 from chatfold.eventlog.postgres.server import Retries, Server
 
 LOOK = 1.0
+ALL = b""  # no chat has this key: news of any chat
 _TOGETHER = 0.01
 _MOST = 400  # names in a hint, which has less than 8000 bytes
 
@@ -84,7 +85,7 @@ class News:
             await retries.wait()
 
     def _wake(self, names: list[str]) -> None:
-        for name in names:
+        for name in (*names, xxh3_64_hexdigest(ALL)):
             if event := self._changed.pop(name, None):
                 event.set()
 

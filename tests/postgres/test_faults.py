@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import aclosing
 
 import pytest
 
@@ -323,6 +324,52 @@ async def test_what_was_redacted_is_in_no_row(address: str) -> None:
         for table in ("line", "blob", "snapshot"):
             found = f"SELECT count(*) FROM {schema}.{table} WHERE position('secret' IN encode(data, 'escape')) > 0"
             assert shared_cluster().execute(found) == [(0,)], table
+
+
+async def test_a_follower_of_all_chats_misses_none_of_many_writers(address: str) -> None:
+    """In the order of the commits of each part; whoever goes on from a mark gets all that came after it."""
+    logs = [Log(PostgresStorage(address)) for _ in range(4)]
+    seen: dict[str, int] = {}
+
+    async def write(number: int) -> None:
+        for turn in range(30):
+            await logs[number % 4].append(f"chat {(number + turn) % 9}", Noted(f"{number}-{turn}"))
+
+    async def follow(log: Log) -> None:
+        mark = ""
+        while sum(seen.values()) < 12 * 30:
+            async with aclosing(log.follow_chats(mark)) as changes:
+                for _ in range(7):  # then from the mark on, as another process would
+                    change = await anext(changes)
+                    mark = change.mark
+                    async for entry in log.read(change.key, seen.get(change.key, 0) + 1):
+                        assert entry.seq == seen.get(change.key, 0) + 1
+                        seen[change.key] = entry.seq
+                    if sum(seen.values()) == 12 * 30:
+                        break
+
+    async with Log(PostgresStorage(address)) as reader, asyncio.timeout(60), asyncio.TaskGroup() as group:
+        await reader.storage.erasure_epoch("a")
+        group.create_task(follow(reader))
+        for number in range(12):
+            group.create_task(write(number))
+    await asyncio.gather(*(log.storage.close() for log in logs))
+
+
+async def test_chats_erased_together_are_each_told_also_from_a_mark_between_them(address: str) -> None:
+    async with Log(PostgresStorage(address)) as log:
+        await log.append("a", said(LONG_TEXTS[0]))
+        for number in range(40):  # some of them in one part
+            await log.fork("a", f"fork {number}", 1)
+        before = (await anext(log.storage.chats())).mark
+        await log.storage.redact("a", [1])
+        mark, told = before, list[str]()
+        while len(told) < 41:
+            async with aclosing(log.follow_chats(mark)) as changes:
+                change = await anext(changes)
+            mark = change.mark
+            told.append(change.key)
+        assert len({*told}) == 41
 
 
 async def test_a_reader_of_changes_misses_none_of_many_writers(address: str) -> None:
