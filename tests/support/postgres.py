@@ -34,7 +34,7 @@ def reason_not() -> str:
 def bin_folder() -> Path | None:
     given = [Path(os.environ["PG_BIN"])] if "PG_BIN" in os.environ else []
     found = shutil.which("postgres")
-    places = [*given, *([Path(found).parent] if found else [])]
+    places = [*given, *([Path(found).resolve().parent] if found else [])]
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((place for place in places if (place / "postgres").exists()), None)
 
@@ -42,8 +42,16 @@ def bin_folder() -> Path | None:
 class Cluster:
     """``fsync``: is what was committed to survive a power cut? Only tests of that need it."""
 
-    def __init__(self, *, fsync: bool = False, options: tuple[str, ...] = ()) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    def __init__(
+        self,
+        *,
+        fsync: bool = False,
+        options: tuple[str, ...] = (),
+        folder: Path | None = None,
+        empty: bool = False,
+    ) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="pg-"))
+        self.folder.mkdir(exist_ok=True)
         self.data = self.folder / "data"
         self.port = _free_port()
         self._options = (f"fsync={'on' if fsync else 'off'}", *options)
@@ -51,9 +59,9 @@ class Cluster:
         self._user = ROLE if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         if os.geteuid() == 0:
             shutil.chown(self.folder, self._user)
-        self.command(
-            "initdb", "-A", "trust", "-U", ROLE, "-E", "UTF8", "--locale=C", "--no-sync", "-D", self.data
-        )
+        if not empty:
+            options_of_initdb = ("-A", "trust", "-U", ROLE, "-E", "UTF8", "--locale=C", "--no-sync")
+            self.command("initdb", *options_of_initdb, "-D", self.data)
 
     def command(self, name: str, *args: str | Path) -> None:
         folder = bin_folder()
@@ -122,6 +130,30 @@ class Cluster:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             cursor = connection.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []
+
+    def standby(self) -> "Cluster":
+        """A copy that follows; what is committed after ``synchronise`` is there, too."""
+        copy = Cluster(fsync=True, options=("hot_standby=on", "cluster_name=standby"), empty=True)
+        copy.command(
+            *("pg_basebackup", "-h", "127.0.0.1", "-p", str(self.port), "-U", ROLE),
+            *("-D", copy.data, "-R", "-c", "fast", "-X", "stream"),
+        )
+        return copy
+
+    def synchronise(self) -> None:
+        self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.execute("SELECT pg_reload_conf()")
+        end = time.monotonic() + 30
+        while self.execute("SELECT sync_state FROM pg_stat_replication") != [("sync",)]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    def promote(self) -> None:
+        self.execute("SELECT pg_promote(true, 60)")
+
+    @property
+    def is_running(self) -> bool:
+        return self._server is not None and self._server.poll() is None
 
     def kill(self) -> None:
         """As a power cut would, but for what the system has in memory: nobody is asked to end."""
