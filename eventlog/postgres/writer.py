@@ -19,7 +19,7 @@ from psycopg.types.numeric import Int4, Int8
 from xxhash import xxh3_64_intdigest
 
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, Unavailable
+from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, DurabilityUnknown, Unavailable
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.postgres.schema import Connection
 from chatfold.eventlog.postgres.server import Retries, Server, is_lost, to_chatfold_error
@@ -61,6 +61,7 @@ class Writer:
         self._states: OrderedDict[bytes, State] = OrderedDict()
         self._lost: dict[bytes, float] = {}  # when another process was quicker, by the loop's clock
         self._connection: Connection | None = None
+        self._warning = ""  # of the server, about what is being sent
         self._task: asyncio.Task[None] | None = None
 
     async def append(self, request: AppendRequest) -> list[Entry]:
@@ -130,6 +131,7 @@ class Writer:
 
     async def _round(self, turns: list[Turn], *, is_locked: bool) -> None:
         connection = await self._connect()
+        self._warning = ""
         async with self._server.bounded(connection):
             await self._settle(connection, [turn for turn in turns if turn.numbered])
             turns = [turn for turn in turns if turn.waiting]
@@ -180,7 +182,13 @@ class Writer:
     async def _connect(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = await self._server.connect()
+            self._connection.add_notice_handler(self._take_notice)
         return self._connection
+
+    def _take_notice(self, notice: psycopg.errors.Diagnostic) -> None:
+        """A commit whose wait for a standby somebody ended is answered as one that succeeded, but for a warning."""
+        if notice.severity_nonlocalized == "WARNING":
+            self._warning = notice.message_primary or "the server warned"
 
     # --- looking, numbering, sending -----------------------------------------------------------------------
 
@@ -261,7 +269,8 @@ class Writer:
             self._states.move_to_end(turn.key)
             if len(self._states) > _STATES:
                 self._states.popitem(last=False)
-        for one, outcome in done.answers:
+        for one, answer in done.answers:
+            outcome = self._doubt(one) if self._warning and done.write else answer
             if one.answer.done():
                 continue  # whoever waited was cancelled
             if isinstance(outcome, ChatfoldError):
@@ -271,6 +280,9 @@ class Writer:
         turn.waiting = turn.waiting[len(done.answers) :]
         turn.state = state
         turn.forget()
+
+    def _doubt(self, one: Waiting) -> ChatfoldError:
+        return DurabilityUnknown(f"it was committed, but: {self._warning}", chat=one.request.chat)
 
 
 def _state(row: Sequence[object]) -> State:

@@ -13,6 +13,7 @@ import pytest
 
 from chatfold.eventlog import (
     ChatfoldError,
+    DurabilityUnknown,
     LeaseLost,
     Log,
     MessageAdded,
@@ -153,6 +154,28 @@ async def test_a_commit_whose_answer_was_lost_is_recognised(address: str) -> Non
             [entry] = await log.append("a", Noted("same"), id=name)
             assert entry == [one async for one in log.read("a")][-1]
         assert [entry.seq async for entry in log.read("a")] == [1, 2, 3]
+
+
+async def test_a_commit_that_no_standby_has_is_not_called_durable(own_cluster: Cluster) -> None:
+    """The server answers as if all were well when somebody ends its wait for a standby."""
+    cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    async with Log(PostgresStorage(own_cluster.address())) as log:
+        await log.append("a", Noted("one"))
+        own_cluster.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        own_cluster.execute("SELECT pg_reload_conf()")
+        try:
+            await asyncio.sleep(0.3)
+            waiting = asyncio.ensure_future(log.append("a", Noted("two"), id="mine"))
+            while not waiting.done():
+                await asyncio.sleep(0.1)
+                own_cluster.execute(cancel)
+            with pytest.raises(DurabilityUnknown):
+                await waiting
+        finally:
+            own_cluster.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            own_cluster.execute("SELECT pg_reload_conf()")
+        [entry] = await log.append("a", Noted("two"), id="mine")
+        assert entry.seq == 2
 
 
 async def test_more_readers_than_connections_wait_for_each_other(address: str) -> None:
