@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from hashlib import sha256
 from itertools import chain
 from typing import Any, Self
 
@@ -184,10 +185,12 @@ class PostgresStorage(Storage):
         return known
 
     async def blob(self, chat: str, digest: str) -> bytes:
-        known = await self.fetch(chat, Needs(digests=(digest,)))
-        if digest not in known.blobs:
+        content = (await self.fetch(chat, Needs(digests=(digest,)))).blobs.get(digest)
+        if content is None:
             raise CorruptLog(f"the blob {digest} is not there", chat=chat)
-        return known.blobs[digest]
+        if sha256(content).hexdigest() != digest:
+            raise CorruptLog(f"the blob {digest} is damaged", chat=chat)
+        return content
 
     async def wait_for_news(self, chat: str, after: int) -> None:
         await self._server.open()

@@ -10,6 +10,8 @@ from chatfold.agent import Store
 from chatfold.eventlog import CorruptLog
 from chatfold.replay.cli import cli
 from chatfold.replay.demo import record
+from chatfold.testing.strategies import LARGE_TEXT
+from chatfold.testing.telling import said
 from tests.support.postgres import shared_cluster
 
 
@@ -80,6 +82,18 @@ def test_check_finds_a_line_that_was_changed(folder: Path, address: str) -> None
     assert done.exit_code == 4
     assert "damaged: lexer-bug" in done.output
     assert "seq 5" in done.output
+
+
+async def test_a_blob_that_was_changed_is_not_read(address: str) -> None:
+    table = f"{address.partition('schema=')[2]}.blob"
+    async with Store(address) as store:
+        await store.log.append("chat", said(LARGE_TEXT))
+        assert [entry.event async for entry in store.log.read("chat")] == [said(LARGE_TEXT)]
+        shared_cluster().execute(
+            f"UPDATE {table} SET data = overlay(data placing 'x'::bytea from 9) WHERE number = 3"
+        )
+        with pytest.raises(CorruptLog):
+            [entry async for entry in store.log.read("chat")]
 
 
 def test_a_schema_without_chats_is_no_store(address: str) -> None:
