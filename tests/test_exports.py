@@ -21,13 +21,13 @@ FRONT = """
     Agent Answer AnthropicModel Asked CHAT_TOOLS Called CannotFit Chat ChatDeleted ChatExists ChatfoldError Conflict CorruptLog
     Data DiskFull DurabilityUnknown Entry Execution File Http IdConflict InvalidEvent ModelFailed Moment NewerFormat NoSuchChat
     NoSuchContext NoSuchPoint OpenAIModel Policy ReadOnly Reasoning Replay Result ScriptedModel Stdio Step Store Text Tool
-    View assert_replays assistant events execution mcp_tools projection replaying shell_tool system tool user
+    Unavailable View assert_replays assistant events execution mcp_tools projection replaying shell_tool system tool user
 """
 
 EVENTLOG = """
     ChatDeleted ChatExists ChatfoldError Closed Conflict CorruptLog DiskFull Durability DurabilityUnknown FileStorage
-    IdConflict InvalidEvent InvalidKey LeaseLost Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint ReadOnly SearchHit
-    Storage check repair salvage scan
+    IdConflict InvalidEvent InvalidKey InvalidPlace LeaseLost Log MemoryStorage NewerFormat NoSuchChat NoSuchPoint NoSuchStore
+    ReadOnly SearchHit Storage Unavailable check repair salvage scan storage_of
 """
 
 PROJECTIONS = """
