@@ -109,7 +109,7 @@ def test_every_error_is_a_chatfold_error() -> None:
         for name in EVENTLOG.split()
         if isinstance(value := getattr(eventlog, name), type) and issubclass(value, Exception)
     ]
-    assert len(errors) == 16
+    assert len(errors) == 19
     assert all(issubclass(error, eventlog.ChatfoldError) for error in errors)
 
 
