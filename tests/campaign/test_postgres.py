@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
+
 from chatfold.eventlog import ChatfoldError, DiskFull, Log, MessageAdded, Noted, Text, Unavailable
 from chatfold.eventlog.postgres.storage import PostgresStorage
 from chatfold.testing.telling import is_whole

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
-import psycopg
 import pytest
+
+pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
+
+import psycopg
 from click.testing import CliRunner, Result
 
 from chatfold.agent import Store

@@ -11,6 +11,8 @@ from contextlib import aclosing
 
 import pytest
 
+pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
+
 from chatfold.eventlog import (
     ChatfoldError,
     DurabilityUnknown,
