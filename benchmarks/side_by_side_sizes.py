@@ -211,7 +211,7 @@ def _search(bench: Bench, chat: Chat, places: dict[str, Path]) -> Iterator[Row]:
     yield from versus(bench, name, "ms", "search", sampled, faster=True)
     for label, answers in sampled.answers.items():
         if answers:
-            name = f"search in {chat.size:,} messages: the first query, which makes the index"
+            name = f"search in {chat.size:,} messages: the first query, and the index where there is one"
             yield limited(name, "s", [answers[0]["index"]], label)
 
 
