@@ -14,7 +14,7 @@ from chatfold.projections.context import Context
 from chatfold.projections.spans import includes, minus, spans
 
 _MOST_WORDS = 24
-_MOST_HITS = 200  # of a word
+_MOST_HITS = 1000  # of a word, the newest: in a long context there may be many before the next one
 
 
 async def best_context(log: Log, key: str, state: Contexts, head: int, query: str) -> str | None:
