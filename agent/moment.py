@@ -143,7 +143,7 @@ class Moment:
     # --- what was ever said ------------------------------------------------------------------------------
 
     async def search(self, query: str, *, limit: int = 20, everything: bool = False) -> list[SearchHit]:
-        """What was ever said that holds all words of the query, best first: archived, compacted, rewound.
+        """What was ever said that holds all words of the query, newest first: archived, compacted, rewound.
 
         What the model sees anyway is not found, unless ``everything`` is asked for.
         """

@@ -19,7 +19,7 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
     small, middling, large = folder / "small", folder / "middling", folder / "large"
     _build(small, _FEW)
     talk = _build(middling, 6_000 if quick else 150_000)  # two entries in three are messages
-    yield from projections_search.rows(middling, folder, 5, talk)
+    yield from projections_search.rows(middling, 5, talk)
     remove(middling)
     built = _build(large, many)
     yield from projections_open.against_small(large, small, rounds, many, _FEW)

@@ -31,7 +31,7 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
     deltas          the pieces of an answer that is coming
     memory          MemoryStorage, the reference
     transfer        exports: a chat in one file, and back
-    search          full-text search; search_text: words of a text; search_blocks: the index of some entries
+    search          what is looked for; search_text: the text of an entry; needle: which bytes may hold it
     keys            chat key <-> folder name
 
 ``files/`` is the storage of files: one folder a chat. Its ``__init__`` says who calls whom.
@@ -47,11 +47,11 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
     log_end         where the log ends; recovery: is what follows padding, torn or damaged; watermark: ``head``
     chat_segments   the segments of a folder; continuity: do they belong to this chat; offsets: where their lines start
     segment         Tail and Position; a segment's lines, verified; seal: a full one at once; sealing: making the seal
-    scan            reading without an event loop; grep: exact text
+    scan            reading without an event loop; search: the newest hits first, by the bytes
     notify          hints that a chat has grown
     chat_dir        folders of a store; how a chat appears and goes; preparation: what a killed process left
     fork, redact, importer      these verbs, on folders
-    blobs, snapshots, search_files      what else is kept beside the lines
+    blobs, snapshots    what else is kept beside the lines
     check, repair   damage: told, mended, salvaged; survey: the lines of a damaged file; chain: which are this chat's
     disk            every call to the operating system
 """

@@ -1,4 +1,4 @@
-"""What can be found, and by what: the text of an entry, its terms, a query, an excerpt. Pure functions.
+"""What can be found, and by what: the text of an entry, its terms, an excerpt. Pure functions.
 
 A character is a separator, a letter of a script that puts no spaces between words (Chinese, Japanese, Korean,
 Thai …), or any other letter, digit or symbol; what it is depends on nothing around it. A term is as many of one kind
@@ -11,7 +11,7 @@ import string
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, AnyStr
+from typing import Any
 from unicodedata import combining, normalize
 
 import msgspec
@@ -36,7 +36,6 @@ from chatfold.eventlog.events import (
     defaults_of,
 )
 
-MAX_WORDS = 24
 PREVIEW = 160  # characters
 OURS = "chatfold."
 """Notes of such a name are the agent's own, what a model was told besides the conversation: nobody said it."""
@@ -51,11 +50,6 @@ def text_of(entry: Entry) -> str:
     if pieces is None or entry.was is not None:
         return ""
     return pieces(entry.event)
-
-
-def is_talk(entry: Entry) -> bool:
-    event = entry.event
-    return type(event) is MessageAdded and event.role in {"user", "assistant"}
 
 
 def _said(event: Any) -> str:
@@ -158,55 +152,21 @@ def normal(text: str) -> str:
 
 def terms(text: str) -> tuple[list[bytes], list[str]]:
     """The words and the runs of a text, as often as they are in it."""
-    if text.isascii():
-        return text.encode().translate(_FOLD).split(), []
     return _terms_of(normal(text))
+
+
+def has_word(text: str) -> bool:
+    """Is anything in this normal text no separator?"""
+    return any(_terms_of(text))
 
 
 def _terms_of(text: str) -> tuple[list[bytes], list[str]]:
     """Of a normal text. Making it normal again might change it."""
+    if text.isascii():
+        return text.encode().translate(_FOLD).split(), []
     pieces = _border().split(text)
     words = " ".join(pieces[::2]).encode("utf-8", "surrogatepass").translate(_FOLD).split()
     return words, [run for run in pieces[1::2] if run]
-
-
-# --- queries ---------------------------------------------------------------------------------------------
-
-
-class Query(msgspec.Struct, frozen=True):
-    """``literals``: all of them are in the normal text of a match. ``words`` and ``runs``: the terms these are made of."""
-
-    literals: tuple[str, ...]
-    words: tuple[bytes, ...]
-    runs: tuple[str, ...]
-
-    def matches(self, text: str) -> bool:
-        """``text`` is normal."""
-        return all(literal in text for literal in self.literals)
-
-
-def parse(query: str) -> Query:
-    """Raises ValueError if there is nothing in it to look for."""
-    literals = list(dict.fromkeys(_literals(normal(query))))[:MAX_WORDS]
-    words, runs = _terms_of(" ".join(literals))
-    if not words and not runs:
-        raise ValueError("nothing to search for: give a letter, a digit or a symbol that is not punctuation")
-    return Query(tuple(literals), _longest(words), _longest(runs))
-
-
-def _longest(some: list[AnyStr]) -> tuple[AnyStr, ...]:
-    """Terms only narrow the search, the literals decide. Long ones are rare, and spare us looking for the others."""
-    return tuple(sorted(dict.fromkeys(some), key=len, reverse=True)[:MAX_WORDS])
-
-
-def _literals(query: str) -> Iterator[str]:
-    """Words, and what stands between two quotes as it is. A quote without a partner separates words."""
-    pieces = query.split('"')
-    for index, piece in enumerate(pieces):
-        if index % 2 == 0 or index == len(pieces) - 1:
-            yield from piece.split()
-        elif piece.strip():
-            yield piece
 
 
 # --- excerpts --------------------------------------------------------------------------------------------
@@ -217,9 +177,9 @@ _TRIES = 50
 _CHUNK = 512
 
 
-def excerpt(text: str, folded: str, query: Query) -> str:
-    """One line of at most ``PREVIEW`` characters of ``text`` (``folded``: made normal), around the longest literal."""
-    found = _place(folded, max(query.literals, key=len))
+def excerpt(text: str, folded: str, literal: str) -> str:
+    """One line of at most ``PREVIEW`` characters of ``text`` (``folded``: made normal), around the literal."""
+    found = _place(folded, literal)
     at = found if len(folded) == len(text) else _origin(text, found)
     start = max(0, min(at - PREVIEW // 3, len(text) - PREVIEW + 2))
     while 0 < start < at and combining(text[start]):
@@ -287,9 +247,3 @@ def strings(value: Any) -> Iterator[str]:
         yield from value
         for item in value.values():
             yield from strings(item)
-
-
-def require_text(text: str) -> str:
-    if not text:
-        raise ValueError("nothing to look for: every text holds the empty one")
-    return text

@@ -20,7 +20,7 @@ What the methods promise together, over any number of storages open on one place
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from itertools import chain
 from typing import Literal, TypeAlias
 
@@ -39,8 +39,7 @@ from chatfold.eventlog.deltas import Deltas
 from chatfold.eventlog.errors import ChatDeleted, CorruptLog, NoSuchChat
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.line import parse_seq
-from chatfold.eventlog.search import SearchHit, SearchIndex
-from chatfold.eventlog.search_text import holds, require_text
+from chatfold.eventlog.search import Query, Spans, is_within
 from chatfold.eventlog.transfer import ExportWriter
 
 Durability: TypeAlias = Literal["full", "normal", "off"]
@@ -208,25 +207,17 @@ class Storage(Snapshots, Leases, Deltas, ABC):
                 found[:0] = await self._decode(chat, page)
         return found[max(0, len(found) - count) :]
 
-    async def grep(self, chat: str, text: str) -> list[int]:
-        """The seqs, in order, of the entries that hold this very text in one of their strings. ValueError for the empty text."""
-        wanted = require_text(text)
-        return [
-            entry.seq
-            async for page in self.read_entries(chat)
-            for entry in page
-            if holds(entry.event, wanted)
-        ]
+    async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
+        """The entries that match, newest first, but none of the spans ``without``.
 
-    async def search(
-        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[SearchHit]:
-        """The entries that hold all words of the query, best first; none of the spans ``without``."""
-        index, known = SearchIndex(), dict[int, Entry]()
-        async for page in self.read_entries(chat):
-            index.add(page)
-            known.update((entry.seq, entry) for entry in page)
-        return index.find(query, known.get, limit=limit, without=tuple(without))
+        A chat that is not there has none, and one that is deleted meanwhile no more.
+        """
+        with suppress(ChatDeleted):
+            async with aclosing(self.read_entries_back(chat)) as pages:
+                async for page in pages:
+                    for entry in reversed(page):
+                        if query.matches(entry) and not is_within(entry.seq, without):
+                            yield entry
 
     async def export(self, chat: str) -> AsyncGenerator[bytes]:
         """The whole chat as one file of lines, in pieces; see ``transfer``."""

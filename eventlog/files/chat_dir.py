@@ -50,7 +50,7 @@ ASIDE = "aside"
 NOTE = "redacting-"  # what is to be erased, in the root; see ``redaction``
 LISTING = "listing"  # in the root's cache
 _NEW = ".new-"
-_CACHED = re.compile(r"(newest|\d{16})\.snapshot|\d{16}\.offsets|search(\.\d{16}-\d{16})?|lookups")
+_CACHED = re.compile(r"(newest|\d{16})\.snapshot|\d{16}\.offsets|lookups")
 
 
 def make_root(disk: Disk, root: Path) -> None:

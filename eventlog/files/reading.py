@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from chatfold.eventlog.codec import Page, decode
+from chatfold.eventlog.codec import Page
 from chatfold.eventlog.errors import (
     ChatDeleted,
     CorruptLog,
@@ -18,7 +18,7 @@ from chatfold.eventlog.errors import (
     NoSuchChat,
 )
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.files.cache import CACHE, Cache, Span
+from chatfold.eventlog.files.cache import Cache, Span
 from chatfold.eventlog.files.chat_dir import (
     LISTING,
     change_token,
@@ -26,14 +26,13 @@ from chatfold.eventlog.files.chat_dir import (
     chat_path,
 )
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.grep import grep
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
+from chatfold.eventlog.files.search import search_back
 from chatfold.eventlog.files.segment import BIG_PAGE, Tail
 from chatfold.eventlog.files.snapshots import load_snapshots, snapshot_seqs, store_snapshot
-from chatfold.eventlog.search import SearchHit, search
+from chatfold.eventlog.search import Query, Spans
 from chatfold.eventlog.storage import ChatPage, Storage
 from chatfold.eventlog.transfer import ExportWriter
 
@@ -58,7 +57,6 @@ class FileReading(Storage):
         self._readers: dict[str, LogReader] = {}
         self._opening = threading.Lock()
         self._notifier = Notifier()
-        self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
 
     # --- entries ---------------------------------------------------------------------------------------------
 
@@ -203,48 +201,13 @@ class FileReading(Storage):
 
     # --- searching -------------------------------------------------------------------------------------------
 
-    async def search(
-        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[SearchHit]:
+    async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
+        """Like the default, by the bytes, on threads."""
         self._check_process()
-        return await asyncio.to_thread(self._search, chat, query, limit, without)
-
-    def _search(
-        self, chat: str, query: str, limit: int, without: Sequence[tuple[int, int]]
-    ) -> list[SearchHit]:
-        folder, index = self._index(chat)
-        with folder.lock:  # an index serves one thread at a time
-
-            def pages(first: int) -> Iterator[list[Entry]]:
-                return map(folder.entries, folder.pages(first, size=BIG_PAGE))
-
-            def read(seq: int) -> Entry | None:
-                return decode(folder.resolve_line(folder.line(seq))) if folder.link(seq) else None
-
-            with folder.ignoring_deletion():
-                return search(index, folder.link, pages, read, query, limit, without)
-            return []
-
-    async def grep(self, chat: str, text: str) -> list[int]:
-        self._check_process()
-        return await asyncio.to_thread(grep, LogReader(chat_path(self._root, chat), chat, self._disk), text)
-
-    def _index(self, chat: str) -> tuple[LogReader, StoredSearchIndex]:
-        """A folder of its own: catching up with a long chat must not hold up those who read it."""
-        found = self._indexes.get(chat)
-        if found is not None:
-            return found
-        folder = self._open_reader(chat)
-        path = folder.path / CACHE / SEARCH
-        found = folder, StoredSearchIndex(path, disk=self._disk, may_write=not self.read_only)
-        with self._opening:
-            found = self._indexes.setdefault(chat, found)
-            excess = [*self._indexes][: max(0, len(self._indexes) - OPEN_CHATS)]
-            closing = [self._indexes.pop(key) for key in excess]
-        for old, index in closing:
-            with old.lock:
-                index.close()
-        return found
+        found = search_back(self._open_reader(chat), query, without)  # our own: nobody waits for it
+        while (entries := await asyncio.to_thread(next, found, None)) is not None:
+            for entry in entries:
+                yield entry
 
     # --- snapshots -------------------------------------------------------------------------------------------
 

@@ -48,12 +48,12 @@ def _scan(path: Path, first: int, last: int | None) -> Iterator[Iterable[Entry]]
 
 def entries(folder: LogReader, first: int = 1, last: int | None = None) -> Iterator[Iterable[Entry]]:
     """The entries ``first`` … ``last``, some at a time."""
-    with closing(_QuotedLines(folder)) as quoted, folder.translating_deletion():
+    with closing(QuotedLines(folder)) as quoted, folder.translating_deletion():
         for page in folder.pages(first, last, BIG_PAGE):
             yield from decode_page(page, quoted.resolve)
 
 
-class _QuotedLines:
+class QuotedLines:
     """What entries keep elsewhere, for a reader of very many of them.
 
     Opening a file takes longer than reading a line of it. So the segments that are referred to stay open while the
@@ -65,9 +65,9 @@ class _QuotedLines:
         self._files: dict[int, int] = {}
 
     def resolve(self, line: bytes) -> bytes:
-        return self._folder.resolve_line(line, self._line)
+        return self._folder.resolve_line(line, self.line)
 
-    def _line(self, seq: int) -> bytes:
+    def line(self, seq: int) -> bytes:
         first = self._folder.segment_of(seq)
         fd = self._files.get(first)
         if fd is None:

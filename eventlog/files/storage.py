@@ -153,7 +153,6 @@ class FileStorage(FileReading):
 
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
-        self._indexes.pop(chat, None)
         self._queue.drop_chat(chat)
 
     async def _writable(self, chat: str) -> LogReader:
@@ -174,17 +173,12 @@ class FileStorage(FileReading):
         if self._closed or self._forked:
             return
         self._closed = True
-        if self._indexes or self._notifier.is_running:
+        if self._notifier.is_running:
             try:
-                await asyncio.to_thread(self._let_go)
+                await asyncio.to_thread(self._notifier.close)
             except RuntimeError:  # no more threads are to be had: we wait here
-                self._let_go()
+                self._notifier.close()
         await self._queue.close()
-
-    def _let_go(self) -> None:
-        self._notifier.close()
-        for _, index in self._indexes.values():
-            index.close()
 
     def close_files(self) -> None:
         self._queue.close_files()

@@ -139,8 +139,8 @@ async def reading(log: Log) -> object:
 
 
 async def searching(log: Log) -> object:
-    found = await log.storage.grep("chat", "number2 ")
-    return found, [hit.seq for hit in await log.storage.search("chat", '"number2 "')]
+    found = await log.grep("chat", "number2 ")
+    return found, [hit.seq for hit in await log.search("chat", '"number2 "')]
 
 
 async def exporting(log: Log) -> object:

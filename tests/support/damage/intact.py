@@ -199,7 +199,7 @@ def cached(root: Path) -> Intact:
         path.parent.name if path.parent.name != "cache" else path.name.strip("-.0123456789")
         for path in made.caches
     }
-    assert kinds == {"lookups", "listing", "offsets", "newest.snapshot", "snapshot", "search"}
+    assert kinds == {"lookups", "listing", "offsets", "newest.snapshot", "snapshot"}
     return made
 
 

@@ -1,0 +1,129 @@
+"""A chat on disk, searched by its bytes: the newest hits first, without an index and without decoding the rest.
+
+``Needle`` proposes lines by what they say themselves. Proposed are also those that refer to a line, or to a file of
+its own, in which it may stand. A line that is proposed is verified, made whole, decoded and asked; the answers are
+those of ``Storage.search``, which asks every entry. Lines that are not proposed are neither verified nor decoded.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+from chatfold.eventlog.codec import DEL_BYTE, decode
+from chatfold.eventlog.errors import CorruptLog
+from chatfold.eventlog.events import Entry
+from chatfold.eventlog.files.blobs import BLOBS
+from chatfold.eventlog.files.disk import Disk, read_at, read_file
+from chatfold.eventlog.files.reader import LogReader
+from chatfold.eventlog.files.scan import QuotedLines
+from chatfold.eventlog.line import ENTRY_PREFIX, has_valid_sum, parse_seq
+from chatfold.eventlog.needle import Needle
+from chatfold.eventlog.search import Query, Spans, is_within
+
+_FIRST = 1 << 16  # bytes: the newest hits are wanted soon
+_PIECE = 1 << 18  # as many as a processor's cache holds: twice as fast as the segment at once
+_FEW = 32  # entries that are given at once
+_ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d{1,18}):|text:([0-9a-f]{64})")')
+
+
+def search_back(folder: LogReader, query: Query, without: Spans = ()) -> Iterator[list[Entry]]:
+    """The entries that match, newest first, some at a time; none at all now and then, so that it can be given up.
+
+    A chat that is not there has none, and one that is deleted meanwhile no more.
+    """
+    with folder.ignoring_deletion(), closing(QuotedLines(folder)) as quoted:
+        yield from _Search(folder, quoted, query, without).run()
+
+
+class _Search:
+    def __init__(self, folder: LogReader, quoted: QuotedLines, query: Query, without: Spans) -> None:
+        self._folder = folder
+        self._quoted = quoted
+        self._query = query
+        self._without = without
+        self._needle = Needle(query)
+        self._lines: dict[int, bool] = {}  # that are referred to: may it stand there?
+        self._blobs: dict[bytes, bool] = {}
+
+    def run(self) -> Iterator[list[Entry]]:
+        tail = self._folder.tail()
+        firsts = [first for first in self._folder.segments() if first <= tail.position.seq]
+        for first in reversed(firsts):
+            with self._folder.open_segment(first) as fd:
+                status = self._folder.disk.fstat(fd)
+                if first == tail.first and status.st_ino != tail.inode:
+                    break  # swapped under us: lines stand elsewhere now
+                self._folder.check_belongs(first, fd)
+                end = tail.position.offset if first == tail.first else status.st_size
+                for offset, data in _pieces_back(self._folder.disk, fd, end):
+                    yield from self._found_in(data, offset)
+            if first > firsts[0]:
+                yield []
+        else:
+            return
+        yield from self.run()
+
+    def _found_in(self, data: bytes, offset: int) -> Iterator[list[Entry]]:
+        found: list[Entry] = []
+        for start in sorted(self._proposed(data), reverse=True):
+            entry = self._decode(data, start, offset)
+            if entry is not None and self._query.matches(entry):
+                found.append(entry)
+                if len(found) == _FEW:
+                    yield found
+                    found = []
+        if found:
+            yield found
+
+    def _proposed(self, data: bytes) -> set[int]:
+        """Where these lines start. ``data``: whole lines."""
+        starts = self._needle.starts(data)
+        at = data.find(DEL_BYTE)  # one byte is found many times as fast as a pattern
+        while at >= 0:
+            match = _ELSEWHERE.match(data, at - 1)
+            if match and (self._is_in_line(int(match[1])) if match[1] else self._is_in_blob(match[2])):
+                starts.add(data.rfind(b"\n", 0, at) + 1)
+            at = data.find(DEL_BYTE, at + 1)
+        return starts
+
+    def _is_in_line(self, seq: int) -> bool:
+        if seq not in self._lines:
+            self._lines[seq] = self._needle.may_stand_in(self._quoted.line(seq))
+        return self._lines[seq]
+
+    def _is_in_blob(self, digest: bytes) -> bool:
+        if digest not in self._blobs:
+            path = self._folder.path / BLOBS / digest.decode()
+            try:
+                self._blobs[digest] = self._needle.may_stand_in_text(read_file(self._folder.disk, path))
+            except FileNotFoundError:
+                self._blobs[digest] = True  # whoever makes the line whole says what is missing
+        return self._blobs[digest]
+
+    def _decode(self, data: bytes, start: int, offset: int) -> Entry | None:
+        """The entry of the line that starts here; None for one that is no entry, or is not asked for.
+
+        ``offset``: where the data stands in its file.
+        """
+        line = data[start : data.find(b"\n", start)]
+        if not line:
+            return None
+        if not has_valid_sum(line):
+            raise CorruptLog("a line does not verify", offset=offset + start)
+        if not line.startswith(ENTRY_PREFIX) or is_within(parse_seq(line), self._without):
+            return None
+        return decode(self._quoted.resolve(line))
+
+
+def _pieces_back(disk: Disk, fd: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """(where it stands, some whole lines) of a file's first ``end`` bytes, the last ones first."""
+    size = _FIRST
+    while end > 0:
+        start = max(0, end - size)
+        data = read_at(disk, fd, start, end - start)
+        skip = data.find(b"\n") + 1 if start else 0
+        if start and not 0 < skip < len(data):
+            size *= 4  # not one whole line
+            continue
+        yield start + skip, data[skip : data.rfind(b"\n") + 1]  # what follows a seal is no line
+        end, size = start + skip, _PIECE
