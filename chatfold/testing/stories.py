@@ -340,11 +340,11 @@ async def chats_are_listed_by_prefix_and_by_what_has_changed(backend: Backend) -
         for key in ("a/1", "a/2", "b/1"):
             await log.append(key, Noted("one"))
         pages = [page async for page in other.storage.chats("a/")]
-        assert sorted(key for page in pages for key in page.keys) == ["a/1", "a/2"]
+        assert sorted(row.key for page in pages for row in page.rows) == ["a/1", "a/2"]
         await log.append("a/2", Noted("two"))
         await log.redact("b/1", 1)
         changed = {
-            key async for page in other.storage.chats(changed_since=pages[0].mark) for key in page.keys
+            row.key async for page in other.storage.chats(changed_since=pages[0].mark) for row in page.rows
         }
         assert {"a/2", "b/1"} <= changed <= {"a/1", "a/2", "b/1"}
 

@@ -174,7 +174,7 @@ class FileStorage(FileReading):
         if self._closed or self._forked:
             return
         self._closed = True
-        if self._indexes or self._notifier.is_running:
+        if self._indexes or self._notifier.is_running or self._listing.has_unsaved:
             try:
                 await asyncio.to_thread(self._let_go)
             except RuntimeError:  # no more threads are to be had: we wait here
@@ -183,6 +183,7 @@ class FileStorage(FileReading):
 
     def _let_go(self) -> None:
         self._notifier.close()
+        self._listing.save()
         for _, index in self._indexes.values():
             index.close()
 
