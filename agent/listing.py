@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from chatfold.agent.opening import open_view
-from chatfold.eventlog import ChatfoldError, Head, Log, Redacted
+from chatfold.eventlog import ChatfoldError, Head, Log
 from chatfold.eventlog.storage import ChatRow
-from chatfold.projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, start, turn
+from chatfold.projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, turn
 from chatfold.projections.listing import Fork, Lineage
 from chatfold.projections.packing import Unpack, pack
 from chatfold.projections.work import Turn
@@ -36,11 +36,12 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
-    """``versions``: of the projections. A row of other code is not used."""
+    """``versions``: of the projections. A row of other code is not used. ``erasures``: the epoch before the chat was read."""
 
-    versions: tuple[int, ...]
-    head: Head
-    states: tuple[Outline, Lineage, Turn]
+    versions: tuple[int, ...] = _VERSIONS
+    erasures: str = ""
+    head: Head = Head()
+    states: tuple[Outline, Lineage, Turn] = (Outline(), Lineage(), Turn())
 
 
 _unpack = Unpack(_Row)
@@ -53,45 +54,48 @@ async def list_chats(
     wanted = (where or {}).items()
     async for page in log.storage.chats(prefix):
         new: dict[str, tuple[str, bytes]] = {}
-        views = await asyncio.to_thread(_views_of, page.rows)
-        for row, view in zip(page.rows, views, strict=True):
+        known = await asyncio.to_thread(_decode_rows, page.rows)
+        for one, row in zip(page.rows, known, strict=True):
             try:
-                if row.row_token == row.token and view.seq:
-                    now = view
-                else:
-                    now = await _fold_on(log, row.key, view, projections)
-                    new[row.key] = row.token, pack(_Row(_VERSIONS, now.head, now.states))
+                if one.row_token != one.token or not row.head.seq:
+                    row = await _fold_on(log, one.key, row, projections)  # noqa: PLW2901 (it is the row now)
+                    new[one.key] = one.token, pack(row)
             except (ChatfoldError, OSError) as error:  # one chat that cannot be read hides no other
                 if not wanted:
-                    yield Listed(row.key, error=error)
+                    yield Listed(one.key, error=error)
             else:
-                if now.seq and wanted <= now[outline].words.items():
-                    yield Listed(row.key, now[outline], now[lineage].parent, now[turn].is_open)
+                shown, origin, doing = row.states
+                if row.head.seq and wanted <= shown.words.items():
+                    yield Listed(one.key, shown, origin.parent, doing.is_open)
         if new:
             await log.storage.store_rows(new)
 
 
-def _views_of(rows: list[ChatRow]) -> list[View]:
-    return [*map(_view_of, rows)]
+def _decode_rows(rows: list[ChatRow]) -> list[_Row]:
+    return [_decode_row(row.row) for row in rows]
 
 
-def _view_of(row: ChatRow) -> View:
-    """As the row says, else the view before the first entry."""
+def _decode_row(data: bytes) -> _Row:
+    """A row of nothing if this is none of ours."""
     with suppress(ValueError):
-        found = _unpack(row.row)
-        if found.versions == _VERSIONS:
-            return View(_SHOWN, found.states, found.head)
-    return start(_SHOWN)
+        row = _unpack(data)
+        if row.versions == _VERSIONS:
+            return row
+    return _Row()
 
 
-async def _fold_on(log: Log, key: str, view: View, projections: Sequence[Projection[Any]]) -> View:
-    """As the chat is now: folded on from the view, if that is near and still of the same history."""
+async def _fold_on(log: Log, key: str, row: _Row, projections: Sequence[Projection[Any]]) -> _Row:
+    """The chat as it is now: folded on from the row, if that is near, of the same history, and nothing was erased since."""
+    erasures = await log.storage.erasure_epoch(key)
     head = await log.head(key)
-    if view.seq < head.seq <= view.seq + _NEAR:  # at the same head, something was erased
-        entries = await log.last(key, head.seq - view.seq, head.seq)
+    if erasures == row.erasures and row.head.seq < head.seq <= row.head.seq + _NEAR:
         with suppress(OutOfOrder):
-            now = fold(view, entries)
-            if now.head == head and not any(isinstance(entry.event, Redacted) for entry in entries):
-                return now
-    whole = (await open_view(log, key, projections=projections)).view
-    return View(_SHOWN, tuple(whole[one] for one in _SHOWN), whole.head)
+            entries = await log.last(key, head.seq - row.head.seq, head.seq)
+            view = fold(View(_SHOWN, row.states, row.head), entries)
+            if view.head == head:
+                return _row_of(view, erasures)
+    return _row_of((await open_view(log, key, projections=projections)).view, erasures)
+
+
+def _row_of(view: View, erasures: str) -> _Row:
+    return _Row(_VERSIONS, erasures, view.head, (view[outline], view[lineage], view[turn]))

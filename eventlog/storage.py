@@ -62,7 +62,7 @@ class ChatRow(msgspec.Struct, frozen=True, gc=False):
     """A chat as ``chats`` lists it.
 
     ``token``: another word whenever the log is another one: appended to, erased in, or deleted and made again. Looking at a
-    chat leaves it as it is. No two chats have the same.
+    chat leaves it as it is, except for a moment after a change. No two chats have the same.
 
     ``row``: the bytes that ``store_rows`` was given last, if they are still there. They say how the log is now if
     ``row_token`` is ``token``, and how it once was otherwise.

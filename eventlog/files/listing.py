@@ -6,8 +6,8 @@ make it costs a look at each name in the folder. Two looks prove that one from b
 - the folder has its inode and its change time. A segment that is new, replaced or erased is a rename in the folder.
 - the newest segment has its inode, size and change time. An append makes it longer.
 
-Nobody can set a change time back. But two changes within a tick of the clock leave the same one, so what was looked at within a
-tick of a change proves nothing (git calls it "racily clean"): its token is made again, and its row is not believed.
+Nobody can set a change time back. But two changes within a tick of the clock may leave the same one, so what was looked at within
+a tick of a change proves nothing (git calls it "racily clean"). Such a chat gets a random token, which no later look gives again.
 """
 
 import os
@@ -49,12 +49,13 @@ class _Folder(msgspec.Struct, array_like=True):
     newest: str  # segment
     end: _Inode  # of that
     token: str
-    is_settled: bool  # had it not changed for a tick?
+    is_settled: bool  # had it not changed for a tick? Else the token is random
     row: bytes = b""
     row_token: str = ""
 
     @property
     def is_current(self) -> bool:
+        """Can the row be kept for the next process?"""
         return self.is_settled and self.row_token == self.token
 
 
@@ -77,12 +78,10 @@ class StoreListing:
     def pages(self, prefix: str, changed_since: str) -> list[ChatPage]:
         with self._lock:
             found = self._scan(prefix)
-        mark = _mark(found)
-        if changed_since:
-            found = _without_unchanged(found, mark, changed_since)
-        rows = [
-            ChatRow(one.key, one.token, one.row, one.row_token if one.is_settled else "") for one in found
-        ]
+            mark = _mark(found)
+            if changed_since:
+                found = _without_unchanged(found, mark, changed_since)
+            rows = [ChatRow(one.key, one.token, one.row, one.row_token) for one in found]
         return [ChatPage(rows[start : start + _PAGE], mark) for start in range(0, len(rows) or 1, _PAGE)]
 
     def store(self, rows: Mapping[str, tuple[str, bytes]]) -> None:
@@ -161,8 +160,8 @@ class StoreListing:
         folder = self._disk.stat(path)  # before the names: what comes between changes it once more
         names = sorted(one for one in self._disk.names(path) if parse_segment_name(one) is not None)
         files = [self._disk.stat(path / one) for one in names]
-        token = _token(folder, files)
         last = files[-1] if files else folder
+        is_settled = _is_settled(folder.st_ctime_ns, now) and _is_settled(last.st_ctime_ns, now)
         return _Folder(
             name,
             key,
@@ -170,10 +169,10 @@ class StoreListing:
             folder.st_ctime_ns,
             names[-1] if names else "",
             (last.st_ino, last.st_size, last.st_ctime_ns),
-            token,
-            _is_settled(folder.st_ctime_ns, now) and _is_settled(last.st_ctime_ns, now),
+            _token(folder, files) if is_settled else os.urandom(8).hex(),
+            is_settled,
             known.row if known else b"",
-            known.row_token if known and known.is_settled else "",
+            known.row_token if known else "",
         )
 
     # --- the file --------------------------------------------------------------------------------------------
@@ -209,13 +208,10 @@ def _is_settled(changed: int, now: int) -> bool:
 
 
 def _mark(folders: list[_Folder]) -> str:
-    """For each bucket of chats, the sum of their tokens. It says nothing of a bucket in which one is not settled."""
+    """For each bucket of chats, the sum of their tokens."""
     sums = [0] * _BUCKETS
     for folder in folders:
         sums[folder.inode % _BUCKETS] ^= int(folder.token, 16)
-    for folder in folders:
-        if not folder.is_settled:
-            sums[folder.inode % _BUCKETS] = int.from_bytes(os.urandom(8))
     return "".join([f"{one:016x}" for one in sums])
 
 

@@ -152,7 +152,7 @@ class Lists(RuleBasedStateMachine):
 
     @rule()
     def keep_what_older_code_listed(self) -> None:
-        row = pack(_Row(tuple(p.version - 1 for p in SHOWN), Head(1, "a" * 16), start(SHOWN).states))
+        row = pack(_Row(tuple(p.version - 1 for p in SHOWN), head=Head(1, "a" * 16)))
         self.keep(row)
 
     def keep(self, row: bytes) -> None:

@@ -23,7 +23,7 @@ from chatfold.eventlog.events import Head
 from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS
 from tests.support.clock import TickingClock
 from tests.support.exporting import TINY, adopt
-from tests.support.listing import tokens
+from tests.support.listing import settle, tokens
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 
@@ -33,6 +33,7 @@ def files(root: Path) -> Log:
 
 
 async def stamp(storage: Storage, chat: str = "chat") -> str | None:
+    await settle()
     return (await tokens(storage)).get(chat)
 
 
@@ -165,6 +166,7 @@ async def test_every_chat_has_a_stamp_and_a_fork_its_own(root: Path, kind: str) 
         for key in KEYS:
             await log.append(key, Noted("n"))
         assert sorted(await tokens(log.storage)) == sorted(KEYS)
+        await settle()
         before = await tokens(log.storage)
         await log.fork("a", "fork")
         after = await tokens(log.storage)
