@@ -178,6 +178,11 @@ class StoreListing:
     # --- the file --------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
+        with suppress(OSError):  # it is a cache
+            self._write()
+        self._unsaved = 0
+
+    def _write(self) -> None:
         """The rows that hold. One whose chat was erased or deleted meanwhile may say what is not to be kept."""
         saved = [folder for folder in self._scan() if folder.is_current]
         rows = [msgspec.structs.replace(folder, key=escape_text(folder.key)) for folder in saved]
@@ -187,7 +192,6 @@ class StoreListing:
             now = self._known()
             if any(one.name not in now or _place(now[one.name]) != _place(one) for one in saved):
                 self._cache.remove(LISTING)
-        self._unsaved = 0
 
 
 def _place(folder: _Folder) -> tuple[int, int]:

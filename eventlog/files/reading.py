@@ -27,7 +27,13 @@ from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
 from chatfold.eventlog.files.segment import BIG_PAGE, Tail
-from chatfold.eventlog.files.snapshots import load_snapshots, snapshot_seqs, store_snapshot
+from chatfold.eventlog.files.snapshots import (
+    has_small_newest,
+    load_newest,
+    load_snapshots,
+    snapshot_seqs,
+    store_snapshot,
+)
 from chatfold.eventlog.search import SearchHit, search
 from chatfold.eventlog.storage import ChatPage, Storage
 from chatfold.eventlog.transfer import ExportWriter
@@ -250,12 +256,23 @@ class FileReading(Storage):
             folder.snapshots = None
 
     async def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
-        for found in load_snapshots(self._reader(chat).cache, last):
-            yield found
+        cache = self._reader(chat).cache
+        if not cache.is_there:  # as in most chats
+            return
+        if has_small_newest(cache):
+            newest = load_newest(cache, last)
+        else:
+            newest = await asyncio.to_thread(load_newest, cache, last)
+        if newest and last is None:
+            yield newest.span.head, newest.payload
+        older = load_snapshots(cache, last, newest)
+        while kept := await asyncio.to_thread(next, older, None):
+            yield kept
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         try:
-            return [first - 1 for first in self._reader(chat).segments()[1:]]
+            segments = await asyncio.to_thread(self._reader(chat).segments)
+            return [first - 1 for first in segments[1:]]
         except NoSuchChat:
             return ()
 
