@@ -233,6 +233,18 @@ async def test_words_that_were_erased_by_a_process_that_died_then_are_not_listed
         assert "swordfish" not in repr(await listed(store))
 
 
+async def test_words_that_were_erased_are_not_listed_again_when_the_chat_goes_on(root: Path) -> None:
+    """The event that tells of the erasure is missing: its process died before."""
+    async with Store(root) as store:
+        await store.log.append("chat", user("the password is swordfish"))
+        await settle()
+        await listed(store)
+        async with Log(FileStorage(root)) as other:
+            await other.storage.redact("chat", [1])
+            await other.append("chat", user("and then"))
+        assert "swordfish" not in repr(await listed(store))
+
+
 def holding(root: Path, words: bytes) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file() and words in path.read_bytes()]
 
