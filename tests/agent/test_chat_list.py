@@ -34,6 +34,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.segment import segment_name
+from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.line import add_checksum
 from chatfold.projections import Outline, Projection, fold, lineage, outline, start, turn
 from chatfold.projections.packing import pack
@@ -48,17 +49,28 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 KEYS = ("a", "B/ü", "too long for a folder " * 10)
 keys = st.sampled_from(KEYS)
 seqs = st.integers(0, 12)
+words = st.sampled_from(("a", "b", "\ud800"))
 SHOWN: tuple[Projection[Any], ...] = (outline, lineage, turn)
 
 
-async def listed(store: Store) -> list[Listed]:
-    return sorted([one async for one in store.chats()], key=lambda one: one.key)
+async def listed(store: Store, prefix: str = "", where: dict[str, str] | None = None) -> list[Listed]:
+    return sorted([one async for one in store.chats(prefix, where=where)], key=lambda one: one.key)
+
+
+async def keys_of(log: Log) -> list[str]:
+    return sorted([key async for key in log.chats()])
+
+
+async def has_words(log: Log, key: str, where: dict[str, str]) -> bool:
+    """By reading all of it."""
+    metas = [entry.event.meta async for entry in log.read(key) if isinstance(entry.event, ChatStarted)]
+    return all([meta[name] for meta in metas if name in meta][-1:] == [word] for name, word in where.items())
 
 
 async def as_opened(log: Log) -> list[Listed]:
     """What the list must be: each chat folded from its first entry."""
     found = []
-    for key in sorted([key async for key in log.chats()]):
+    for key in await keys_of(log):
         view = fold(start(SHOWN), [entry async for entry in log.read(key)])
         found.append(Listed(key, view[outline], view[lineage].parent, view[turn].is_open))
     return found
@@ -104,6 +116,14 @@ class Lists(RuleBasedStateMachine):
     def append(self, which: int, key: str, events: list[Event]) -> None:
         for event in events:
             self.run(self.stores[which].log.append(key, event))
+
+    @rule(
+        which=st.integers(0, 1),
+        key=keys,
+        meta=st.dictionaries(st.sampled_from(("user", "app")), words, min_size=1, max_size=2),
+    )
+    def start(self, which: int, key: str, meta: dict[str, str]) -> None:
+        self.run(self.stores[which].log.append(key, ChatStarted(key, meta=meta)))
 
     @rule(key=keys)
     def append_many(self, key: str) -> None:
@@ -176,9 +196,20 @@ class Lists(RuleBasedStateMachine):
         expected = self.run(as_opened(self.stores[which].log))
         assert self.run(listed(self.stores[which])) == expected
 
+    @rule(
+        which=st.integers(0, 1),
+        prefix=st.sampled_from(("", "B", "none")),
+        where=st.dictionaries(st.sampled_from(("user", "app")), words, max_size=2),
+    )
+    def chats_are_chosen_by_their_words(self, which: int, prefix: str, where: dict[str, str]) -> None:
+        log = self.stores[which].log
+        expected = [key for key in self.run(keys_of(log)) if self.run(has_words(log, key, where))]
+        found = self.run(listed(self.stores[which], prefix, where))
+        assert [one.key for one in found] == [key for key in expected if key.startswith(prefix)]
+
 
 TestLists = Lists.TestCase
-TestLists.settings = searched(1 / 3)
+TestLists.settings = searched(1)
 
 
 # --- what a list shows -----------------------------------------------------------------------------------
@@ -207,6 +238,15 @@ async def test_a_chat_that_took_the_place_of_one_with_as_many_entries_is_listed(
             assert [one.outline.title for one in await listed(store)] == [title]
             await store.delete("chat")
         assert await listed(store) == []
+
+
+async def test_a_chat_that_cannot_be_read_has_no_words(root: Path) -> None:
+    async with Store(root) as store:
+        for key in ("a/1", "a/2"):
+            await store.log.append(key, ChatStarted(key, meta={"user": "u7"}), user("a question"))
+        flip(root / "chats" / folder_name("a/1"))
+        assert [one.key for one in await listed(store, where={"user": "u7"})] == ["a/2"]
+        assert [one.error is None for one in await listed(store, "a/")] == [False, True]
 
 
 async def test_words_that_were_erased_are_neither_listed_nor_kept(root: Path) -> None:
