@@ -31,7 +31,6 @@ from chatfold.eventlog.values import escape_text, unescape
 
 _KIND = "listing 2"
 _PAGE = 1000  # chats
-_FEW = 32  # one row in so many may be new before the file is written again
 _TICK_NS, _COARSE_TICK_NS = 20_000_000, 2_000_000_000
 _SECOND_NS = 1_000_000_000
 _BUCKETS = 256
@@ -73,7 +72,8 @@ class StoreListing:
         self._may_write = may_write
         self._lock = threading.Lock()
         self._folders: dict[str, _Folder] | None = None
-        self._unsaved = 0  # rows, or so
+        self._saved = 0  # rows in the file
+        self._unsaved = 0  # rows that are new or gone since
 
     def pages(self, prefix: str, changed_since: str) -> list[ChatPage]:
         with self._lock:
@@ -92,7 +92,7 @@ class StoreListing:
                 if folder is not None and folder.token == token:
                     folder.row, folder.row_token = row, token
                     self._unsaved += folder.is_settled
-            if self.has_unsaved and self._unsaved > len(folders) // _FEW:
+            if self.has_unsaved and self._unsaved > self._saved:  # a few times, however many there are
                 self._save()
 
     @property
@@ -114,6 +114,7 @@ class StoreListing:
                 for folder in _decode(kept.payload) if kept else ():
                     folder.key = unescape(folder.key)
                     self._folders[folder.name] = folder
+            self._saved = len(self._folders)
         return self._folders
 
     def _scan(self, prefix: str = "") -> list[_Folder]:
@@ -185,6 +186,7 @@ class StoreListing:
     def _write(self) -> None:
         """The rows that hold. One whose chat was erased or deleted meanwhile may say what is not to be kept."""
         saved = [folder for folder in self._scan() if folder.is_current]
+        self._saved = len(saved)
         rows = [msgspec.structs.replace(folder, key=escape_text(folder.key)) for folder in saved]
         if self._cache.store(LISTING, _KIND, Span.up_to(Head()), _encode(rows), ""):
             # An erasure replaces the segments before it removes this file: either it removes ours, or we see it here.
