@@ -31,6 +31,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.files.disk import Disk
 from tests.support.disk.faulty_disk import DyingDisk
+from tests.support.listing import settle
 from tests.support.processes.children import ready, tell
 from tests.support.processes.dying import kill_everywhere
 from tests.support.processes.operations import LARGE, Tell
@@ -115,6 +116,7 @@ async def a_secret(now: Scene) -> None:
 
 async def a_secret_that_was_listed(now: Scene) -> None:
     await a_secret(now)
+    await settle()
     await listed(now)
 
 
