@@ -134,8 +134,8 @@ class Log:
     async def chats(self, prefix: str = "") -> AsyncIterator[str]:
         """The keys of all chats, or of those that start with ``prefix``."""
         async for page in self.storage.chats(prefix):
-            for key in page.keys:
-                yield key
+            for row in page.rows:
+                yield row.key
 
     async def fork(self, chat: str, new: str, at: int | None = None) -> Entry:
         """``new`` is ``chat`` up to seq ``at`` (default: its end), then goes its own way."""

@@ -19,7 +19,7 @@ What the methods promise together, over any number of storages open on one place
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -57,10 +57,26 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
+class ChatRow(msgspec.Struct, frozen=True, gc=False):
+    """A chat as ``chats`` lists it.
+
+    ``token``: another word whenever the log is another one: appended to, erased in, or deleted and made again. Looking at a
+    chat leaves it as it is, except for a moment after a change. No two chats have the same.
+
+    ``row``: the bytes that ``store_rows`` was given last, if they are still there. They say how the log is now if
+    ``row_token`` is ``token``, and how it once was otherwise.
+    """
+
+    key: str
+    token: str
+    row: bytes = b""
+    row_token: str = ""
+
+
 class ChatPage(msgspec.Struct, frozen=True):
     """Some of the chats. ``mark``: what to give as ``changed_since`` next time; empty if the storage cannot tell."""
 
-    keys: list[str]
+    rows: list[ChatRow]
     mark: str = ""
 
 
@@ -87,11 +103,11 @@ class Snapshots:
         """The seqs, in order, at which what is kept stays. Between them there is what is read in one go."""
         return ()
 
-    async def keep_listing(self, data: bytes) -> None:
-        """Keeps bytes made from all chats."""
+    async def store_rows(self, rows: Mapping[str, tuple[str, bytes]]) -> None:
+        """Keeps bytes made from whole chats, a few hundred for each, for ``chats`` to give back.
 
-    async def kept_listing(self) -> bytes:
-        return b""
+        ``rows``: by key, the token from before the chat was read, and the bytes. An erasure removes them with the text.
+        """
 
 
 class Leases:
@@ -158,9 +174,10 @@ class Storage(Snapshots, Leases, Deltas, ABC):
 
     @abstractmethod
     def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
-        """The chats whose keys start with ``prefix``, in pages; at least one page, for its mark.
+        """The chats whose keys start with ``prefix``, in pages; at least one page, for its mark. Decodes no entry.
 
-        ``changed_since``, a mark: chats whose logs are as they were when that page was read may be left out, no others.
+        ``changed_since``, the mark of a page: chats whose tokens are as they were then may be left out, no others. It says
+        nothing of chats that are gone. A mark that the storage does not know leaves nothing out.
         """
 
     @abstractmethod
@@ -237,16 +254,6 @@ class Storage(Snapshots, Leases, Deltas, ABC):
 
     async def flush(self) -> None:
         """A barrier: everything appended before is durable. Nothing to do where every append is durable on return."""
-
-    async def change_tokens(self) -> list[tuple[str, str]]:
-        """Every chat by key, with a word that becomes another one whenever its log does. Decodes no entry."""
-        found: list[tuple[str, str]] = []
-        async for page in self.chats():
-            for key in page.keys:
-                head = await self.head(key)
-                if head != Head():  # else it was deleted meanwhile
-                    found.append((key, f"{head.seq}-{head.link}-{await self.erasure_epoch(key)}"))
-        return found
 
     async def _decode(self, chat: str, page: Page) -> list[Entry]:
         """The entries of verified lines, with all that they keep elsewhere, which is read first."""

@@ -1,5 +1,7 @@
 """outline: what a list of chats shows. lineage: where a chat comes from, and its named points."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from chatfold.eventlog import (
@@ -7,6 +9,7 @@ from chatfold.eventlog import (
     CheckpointSet,
     Entry,
     Forked,
+    Json,
     MessageAdded,
     ToolCalled,
     ToolReturned,
@@ -16,6 +19,7 @@ from chatfold.projections.text import one_line, text_of
 
 _TITLE = 80
 _PREVIEW = 120
+_WORDS, _WORD = 16, 200
 
 
 class Outline(msgspec.Struct, frozen=True):
@@ -29,23 +33,32 @@ class Outline(msgspec.Struct, frozen=True):
     role: str = ""  # who spoke last
     preview: str = ""  # the beginning of what was said last
     titled: bool = False  # the title was given as such
+    words: dict[str, str] = {}  # by which chats are chosen from a list
 
 
-@projection(Outline, version=1)
+@projection(Outline, version=2)
 def outline(state: Outline, entry: Entry) -> Outline:
-    title, messages, turns, created, _, role, preview, titled = msgspec.structs.astuple(state)
+    title, messages, turns, created, _, role, preview, titled, words = msgspec.structs.astuple(state)
     if type(entry.event) is ToolCalled or type(entry.event) is ToolReturned:  # most entries are: nobody spoke
-        return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled)
+        return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled, words)
     match entry.event:
-        case ChatStarted(title=text) if not titled and (given := one_line(text, _TITLE)):
-            title, titled = given, True
+        case ChatStarted(title=text, meta=meta):
+            words = _words(words, meta)
+            if not titled and (given := one_line(text, _TITLE)):
+                title, titled = given, True
         case MessageAdded(role="user" | "assistant" as speaker, origin="exec", parts=parts):
             role, preview = speaker, one_line(text_of(parts), _PREVIEW)
             messages += 1
             if role == "user":
                 turns += 1
                 title = title or one_line(preview, _TITLE)
-    return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled)
+    return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled, words)
+
+
+def _words(words: dict[str, str], meta: Mapping[str, Json]) -> dict[str, str]:
+    """The strings of ``meta`` that are short, the newest of each name; few, since every row of a list holds them."""
+    new = {name: word for name, word in meta.items() if isinstance(word, str) and len(name + word) <= _WORD}
+    return dict([*(words | new).items()][:_WORDS]) if new else words
 
 
 class Fork(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from chatfold.eventlog import (
     Storage,
 )
 from chatfold.eventlog.line import has_valid_sum
+from chatfold.testing import listing_stories  # noqa: F401 (these are stories, too)
 from chatfold.testing.backend import Backend
 from chatfold.testing.races import judge_race, run_race
 from chatfold.testing.strategies import HOSTILE_TEXTS, LARGE_TEXT, LONG_TEXTS
@@ -332,21 +333,6 @@ async def a_reader_of_a_chat_that_is_deleted_or_erased_meanwhile_is_told_the_tru
                 if not isinstance(event, Redacted)
             )
             await log.delete("chat")
-
-
-@story
-async def chats_are_listed_by_prefix_and_by_what_has_changed(backend: Backend) -> None:
-    async with opened(backend) as log, opened(backend) as other:
-        for key in ("a/1", "a/2", "b/1"):
-            await log.append(key, Noted("one"))
-        pages = [page async for page in other.storage.chats("a/")]
-        assert sorted(key for page in pages for key in page.keys) == ["a/1", "a/2"]
-        await log.append("a/2", Noted("two"))
-        await log.redact("b/1", 1)
-        changed = {
-            key async for page in other.storage.chats(changed_since=pages[0].mark) for key in page.keys
-        }
-        assert {"a/2", "b/1"} <= changed <= {"a/1", "a/2", "b/1"}
 
 
 async def _or_conflict(work: Awaitable[object]) -> None:

@@ -13,6 +13,7 @@ Who calls whom. Arrows go down: nothing here calls what stands above it.
       |-- LogReader                 pages of verified bytes, without a lock
       |     `-- LogEnd              the tail; ``recovery`` classifies what follows it
       |           `-- ChatSegments  which files there are; Continuity: are they this chat's
+      |-- StoreListing              which chats there are: a token and a row of each
       |-- Notifier                  followers: who appended here, what changed on disk
       |-- Preparation               once a storage, before its first change: what a killed process left
       `-- fork, redact, importer, trash_chat      whole folders, or whole segments, one rename each

@@ -18,7 +18,6 @@ from itertools import chain
 from pathlib import Path
 
 import msgspec
-from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog.errors import InvalidKey
 from chatfold.eventlog.events import Head
@@ -36,7 +35,7 @@ from chatfold.eventlog.files.disk import (
     write_all,
 )
 from chatfold.eventlog.files.runs import LOOKUPS
-from chatfold.eventlog.files.segment import Position, parse_segment_name, segment_name
+from chatfold.eventlog.files.segment import Position, segment_name
 from chatfold.eventlog.files.watermark import HEAD_FILE, format_watermark
 from chatfold.eventlog.keys import KEY_FILE, chat_key, folder_name, is_hashed
 from chatfold.eventlog.line import DECODE_ERRORS
@@ -47,7 +46,7 @@ TRASH = "trash"
 LOCK_FILE = "lock"
 ALONE_FILE = "alone"  # locked by whoever is the one to do something about the chat
 ASIDE = "aside"
-NOTE = "redacting-"  # what is to be erased, in the root; see ``redaction``
+NOTE = "redacting-"  # what is to be erased, in the root; see ``redact``
 LISTING = "listing"  # in the root's cache
 _NEW = ".new-"
 _CACHED = re.compile(r"(newest|\d{16})\.snapshot|\d{16}\.offsets|lookups")
@@ -304,11 +303,3 @@ def set_aside(disk: Disk, folder: Path, name: str, data: bytes | Iterable[bytes]
     path = folder / ASIDE / f"{name}-{os.urandom(4).hex()}"
     replace_file(disk, path, data)
     return path
-
-
-def change_token(disk: Disk, folder: Path) -> str:
-    """Another one whenever the chat's log is: an append changes the newest segment, all else makes a new file."""
-    names = sorted(name for name in disk.names(folder) if parse_segment_name(name) is not None)
-    files = [disk.stat(folder / name) for name in names]
-    files_are = [(file.st_ino, file.st_size, file.st_mtime_ns) for file in files]
-    return xxh3_64_hexdigest(repr((disk.stat(folder).st_ino, files_are)).encode())

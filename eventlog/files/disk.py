@@ -91,7 +91,7 @@ class Disk:
     def unlock(self, fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
-    def stat(self, path: Path) -> os.stat_result:
+    def stat(self, path: Path | str) -> os.stat_result:
         return os.stat(path, follow_symlinks=False)
 
     def fstat(self, fd: int) -> os.stat_result:

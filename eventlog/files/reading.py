@@ -5,8 +5,7 @@ The first, small pages are read on the event loop: a thread would take longer th
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,20 +17,21 @@ from chatfold.eventlog.errors import (
     NoSuchChat,
 )
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.files.cache import Cache, Span
-from chatfold.eventlog.files.chat_dir import (
-    LISTING,
-    change_token,
-    chat_keys,
-    chat_path,
-)
+from chatfold.eventlog.files.chat_dir import chat_keys, chat_path
 from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.listing import StoreListing
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.search import search_back
 from chatfold.eventlog.files.segment import BIG_PAGE, Tail
-from chatfold.eventlog.files.snapshots import load_snapshots, snapshot_seqs, store_snapshot
+from chatfold.eventlog.files.snapshots import (
+    has_small_newest,
+    load_newest,
+    load_snapshots,
+    snapshot_seqs,
+    store_snapshot,
+)
 from chatfold.eventlog.search import Query, Spans
 from chatfold.eventlog.storage import ChatPage, Storage
 from chatfold.eventlog.transfer import ExportWriter
@@ -39,8 +39,6 @@ from chatfold.eventlog.transfer import ExportWriter
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
 _HERE = 2  # pages that are read without a thread
-_LISTING_KIND = "listing 1"
-_LISTED = 1000  # chats in a page
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -57,6 +55,7 @@ class FileReading(Storage):
         self._readers: dict[str, LogReader] = {}
         self._opening = threading.Lock()
         self._notifier = Notifier()
+        self._listing = StoreListing(root, disk, may_write=not read_only)
 
     # --- entries ---------------------------------------------------------------------------------------------
 
@@ -171,33 +170,18 @@ class FileReading(Storage):
 
     # --- chats -----------------------------------------------------------------------------------------------
 
-    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:  # noqa: ARG002
-        for start in range(0, len(keys := await self._keys()) or 1, _LISTED):
-            yield ChatPage([key for key in keys[start : start + _LISTED] if key.startswith(prefix)])
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        self._check_process()
+        for page in await asyncio.to_thread(self._listing.pages, prefix, changed_since):
+            yield page
+
+    async def store_rows(self, rows: Mapping[str, tuple[str, bytes]]) -> None:
+        self._check_process()
+        await asyncio.to_thread(self._listing.store, rows)
 
     async def _keys(self) -> list[str]:
         self._check_process()
         return await asyncio.to_thread(lambda: list(chat_keys(self._disk, self._root)))
-
-    async def change_tokens(self) -> list[tuple[str, str]]:
-        return await asyncio.to_thread(self._stamps, await self._keys())
-
-    def _stamps(self, keys: list[str]) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        for key in keys:
-            path = chat_path(self._root, key)
-            with suppress(FileNotFoundError, NotADirectoryError):
-                found.append((key, change_token(self._disk, path)))
-        return found
-
-    async def keep_listing(self, data: bytes) -> None:
-        if not self.read_only:
-            store = Cache(self._root, self._disk).store
-            await asyncio.to_thread(store, LISTING, _LISTING_KIND, Span.up_to(Head()), data, "")
-
-    async def kept_listing(self) -> bytes:
-        kept = await asyncio.to_thread(Cache(self._root, self._disk).load, LISTING, _LISTING_KIND)
-        return kept.payload if kept else b""
 
     # --- searching -------------------------------------------------------------------------------------------
 
@@ -234,12 +218,23 @@ class FileReading(Storage):
             folder.snapshots = None
 
     async def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
-        for found in load_snapshots(self._reader(chat).cache, last):
-            yield found
+        cache = self._reader(chat).cache
+        if not cache.is_there:  # as in most chats
+            return
+        if has_small_newest(cache):
+            newest = load_newest(cache, last)
+        else:
+            newest = await asyncio.to_thread(load_newest, cache, last)
+        if newest and last is None:
+            yield newest.span.head, newest.payload
+        older = load_snapshots(cache, last, newest)
+        while kept := await asyncio.to_thread(next, older, None):
+            yield kept
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         try:
-            return [first - 1 for first in self._reader(chat).segments()[1:]]
+            segments = await asyncio.to_thread(self._reader(chat).segments)
+            return [first - 1 for first in segments[1:]]
         except NoSuchChat:
             return ()
 

@@ -79,11 +79,16 @@ class FileStorage(FileReading):
         if self.read_only or self._closed or self._forked:
             self._check_writable(request.chat)
         if not self._preparation.is_done:
-            await self._preparation.finish()
+            await self._prepare(request.chat)
         return await self._queue.append(request, durability or self._durability)
 
     async def flush(self) -> None:
         await self._queue.flush()
+
+    async def _prepare(self, chat: str) -> None:
+        """An erasure that a kill or a full disk cut off is finished before anything else changes."""
+        with _in_our_words(chat, self._root):
+            await self._preparation.finish()
 
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
@@ -105,7 +110,7 @@ class FileStorage(FileReading):
             await self._end_segment(chat, at)
 
         def fork() -> Entry:
-            with _in_our_words(folder), holding_lock(folder):
+            with _in_our_words(chat, folder.path), holding_lock(folder):
                 return fork_chat(folder, self._root, new, at, first, self._clock)
 
         return await asyncio.to_thread(fork)
@@ -131,7 +136,7 @@ class FileStorage(FileReading):
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         mine = await self._writable(chat)
         keys = await self._keys()
-        with _in_our_words(mine):
+        with _in_our_words(chat, mine.path):
             try:
                 return await asyncio.to_thread(self._redact, mine, seqs, keys)
             except OSError:
@@ -158,7 +163,7 @@ class FileStorage(FileReading):
     async def _writable(self, chat: str) -> LogReader:
         self._check_writable(chat)
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)
-        await self._preparation.finish()
+        await self._prepare(chat)
         return folder
 
     @asynccontextmanager
@@ -173,12 +178,16 @@ class FileStorage(FileReading):
         if self._closed or self._forked:
             return
         self._closed = True
-        if self._notifier.is_running:
+        if self._notifier.is_running or self._listing.has_unsaved:
             try:
-                await asyncio.to_thread(self._notifier.close)
+                await asyncio.to_thread(self._let_go)
             except RuntimeError:  # no more threads are to be had: we wait here
-                self._notifier.close()
+                self._let_go()
         await self._queue.close()
+
+    def _let_go(self) -> None:
+        self._notifier.close()
+        self._listing.save()
 
     def close_files(self) -> None:
         self._queue.close_files()
@@ -189,12 +198,12 @@ class FileStorage(FileReading):
 
 
 @contextmanager
-def _in_our_words(folder: LogReader) -> Iterator[None]:
+def _in_our_words(chat: str, path: Path) -> Iterator[None]:
     """``DiskFull`` and ``ReadOnly`` for what the system says."""
     try:
         yield
     except OSError as error:
-        known = to_chatfold_error(error, folder.chat, folder.path)
+        known = to_chatfold_error(error, chat, path)
         if known is error:
             raise
         raise known from error

@@ -52,8 +52,8 @@ class Interrupted(Disk):
         self._look(path)
         return super().open_read(path)
 
-    def stat(self, path: Path) -> Any:
-        self._look(path)
+    def stat(self, path: Path | str) -> Any:
+        self._look(Path(path))
         return super().stat(path)
 
     def names(self, path: Path) -> list[str]:

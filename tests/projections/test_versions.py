@@ -53,7 +53,7 @@ KNOWN = {
     ("chatfold.projections.work.skills", 2): "46058beec73317dd",
     ("chatfold.projections.work.executions", 1): "af84a064dd8a0ce1",
     ("chatfold.projections.cost.usage", 1): "6faa5ee30ffac044",
-    ("chatfold.projections.listing.outline", 1): "e92c78b8a60cb36d",
+    ("chatfold.projections.listing.outline", 2): "f63a2b89da8559ac",
     ("chatfold.projections.listing.lineage", 1): "a1d5b65eb74e2997",
 }
 

@@ -18,6 +18,7 @@ from chatfold.eventlog import Entry, FileStorage, Head, Noted, Text, ToolCalled,
 from chatfold.eventlog.line import parse_fields
 from tests.support.clock import TickingClock
 from tests.support.judges.talk import batches
+from tests.support.listing import settle
 
 LARGE_TEXT = "a text too large for a line " * 40_000
 SAID_AGAIN = "a long text " * 86  # 1 KiB: the second time it is written as a reference
@@ -191,6 +192,7 @@ def cached(root: Path) -> Intact:
             await keep_view(chat.log, chat.key, chat.view)
         async with _store(root, 20_000) as store:
             assert await store.log.search("chat", "lexer")
+            await settle()
             assert [one async for one in store.chats()]
 
     asyncio.run(write())
