@@ -23,8 +23,8 @@ from chatfold.eventlog.files.chat_dir import (
 )
 from chatfold.eventlog.files.disk import Disk, check_folder, read_at, read_file, replace_file
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.runs import LOOKUPS
 from chatfold.eventlog.files.search_files import SEARCH, share_search
+from chatfold.eventlog.files.seen_files import share_seen
 from chatfold.eventlog.files.segment import BIG_PAGE, Tail, segment_name
 from chatfold.eventlog.files.snapshots import share_snapshots
 from chatfold.eventlog.line import build_entry_line, header_line, link_after
@@ -109,7 +109,4 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
                 disk.link(theirs / name, ours / name)
         share_snapshots(Cache(old, disk), new, at, shared)
         share_search(disk, theirs / SEARCH, ours / SEARCH, at)
-        disk.make_folder(new / LOOKUPS)
-        for name in disk.names(old / LOOKUPS):
-            if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:
-                disk.link(old / LOOKUPS / name, new / LOOKUPS / name)
+        share_seen(Cache(old, disk), new, at)
