@@ -22,6 +22,7 @@ from chatfold.eventlog.files.chat_dir import (
     write_open_segment,
 )
 from chatfold.eventlog.files.disk import Disk, check_folder, read_at, read_file, replace_file
+from chatfold.eventlog.files.offsets import offsets_name
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.search_files import SEARCH, share_search
 from chatfold.eventlog.files.seen_files import share_seen
@@ -103,10 +104,10 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
         theirs, ours = old / CACHE, new / CACHE
         check_folder(disk, theirs)
         disk.make_folder(ours)
+        cache = Cache(old, disk)
         for first in shared:
-            name = f"{first:016d}.offsets"
             with suppress(FileNotFoundError):
-                disk.link(theirs / name, ours / name)
-        share_snapshots(Cache(old, disk), new, at, shared)
+                cache.share(offsets_name(first), new)
+        share_snapshots(cache, new, at, shared)
         share_search(disk, theirs / SEARCH, ours / SEARCH, at)
-        share_seen(Cache(old, disk), new, at)
+        share_seen(cache, new, at)

@@ -1,16 +1,18 @@
 """Offsets: with them, without them, or with lies in them, lines are found at the same places."""
 
-import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted, scan
 from chatfold.eventlog.codec import decode
+from chatfold.eventlog.files import offsets
+from chatfold.eventlog.files.cache import Cache
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.line import add_checksum, has_valid_sum, parse_seq
+from chatfold.eventlog.line import parse_seq
 
 
 @pytest.fixture
@@ -40,11 +42,19 @@ def reads_right(chat: Path) -> bool:
     )
 
 
-def rewrite(index: Path, change: dict[str, object]) -> None:
+def starts_of(chat: Path, index: Path) -> list[int]:
+    found = Cache(chat, Disk()).load(index.name, offsets._KIND)
+    assert found is not None
+    return offsets._decode(found.payload).starts
+
+
+def rewrite(chat: Path, index: Path, starts: list[int]) -> None:
     """An index that verifies, and lies."""
-    fields = json.loads(index.read_bytes())
-    fields = {"bytes": fields["bytes"], "starts": fields["starts"], **change}
-    index.write_bytes(add_checksum(json.dumps(fields, separators=(",", ":")).encode()[:-1]))
+    cache = Cache(chat, Disk())
+    found = cache.load(index.name, offsets._KIND)
+    assert found is not None
+    payload = msgspec.msgpack.encode((offsets._decode(found.payload).bytes, starts))
+    assert cache.store(index.name, offsets._KIND, found.span, payload, "")
 
 
 def test_a_missing_index_is_made_again(chat: Path) -> None:
@@ -62,11 +72,21 @@ def test_a_reader_that_may_not_write_makes_no_index(chat: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", b"{}", b'{"bytes":1}'])
 def test_a_damaged_index_is_made_again(chat: Path, damage: bytes) -> None:
+    before = {index: starts_of(chat, index) for index in indexes(chat)}
     for index in indexes(chat):
         index.write_bytes(damage)
     assert reads_right(chat)
-    assert all(index.read_bytes().startswith(b'{"bytes":') for index in indexes(chat))
-    assert all(has_valid_sum(index.read_bytes()) for index in indexes(chat))
+    assert {index: starts_of(chat, index) for index in indexes(chat)} == before
+
+
+def test_an_index_says_which_entries_it_is_of(chat: Path) -> None:
+    reader = LogReader(chat, "chat", Disk())
+    for index in indexes(chat):
+        found = Cache(chat, Disk()).load(index.name, offsets._KIND)
+        assert found is not None
+        span = found.span
+        assert span.first == int(index.stem)
+        assert (span.prev, span.link) == (reader.link(span.first - 1) or "0" * 16, reader.link(span.seq))
 
 
 async def test_an_index_has_an_anchor_for_every_eighth_line(tmp_path: Path) -> None:
@@ -75,7 +95,7 @@ async def test_an_index_has_an_anchor_for_every_eighth_line(tmp_path: Path) -> N
             await log.append("chat", Noted("n", number), durability="off")
     index = indexes(tmp_path / "chats" / "chat")[0]
     lines = (tmp_path / "chats" / "chat" / f"{1:016d}.jsonl").read_bytes()
-    starts = json.loads(index.read_bytes())["starts"]
+    starts = starts_of(tmp_path / "chats" / "chat", index)
     assert [parse_seq(lines[start:].partition(b"\n")[0]) for start in starts[:3]] == [1, 9, 17]
 
 
@@ -106,28 +126,28 @@ def test_an_index_of_another_file_is_not_used(chat: Path) -> None:
         copy.write_bytes(segment.read_bytes())
         copy.replace(segment)
     for index in indexes(chat):
-        rewrite(index, {"starts": [start + 7 for start in json.loads(index.read_bytes())["starts"]]})
+        rewrite(chat, index, [start + 7 for start in starts_of(chat, index)])
     assert reads_right(chat)
 
 
 @pytest.mark.parametrize(
     "lie",
     [
-        {"starts": []},
-        {"starts": [0] * 99},
-        {"starts": [10**9] * 99},
-        {"starts": [-1] * 99},
-        {"starts": [300] * 99},
+        [],
+        [0] * 99,
+        [10**9] * 99,
+        [-1] * 99,
+        [300] * 99,
     ],
 )
-def test_an_index_that_lies_is_found_out(chat: Path, lie: dict[str, object]) -> None:
+def test_an_index_that_lies_is_found_out(chat: Path, lie: list[int]) -> None:
     for index in indexes(chat):
-        rewrite(index, lie)
+        rewrite(chat, index, lie)
     assert reads_right(chat)
 
 
 def test_an_index_that_leads_to_the_line_of_another_seq_is_found_out(chat: Path) -> None:
     for index in indexes(chat):
-        starts = json.loads(index.read_bytes())["starts"]
-        rewrite(index, {"starts": [*starts[1:], starts[0]]})
+        starts = starts_of(chat, index)
+        rewrite(chat, index, [*starts[1:], starts[0]])
     assert reads_right(chat)
