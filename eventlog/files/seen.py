@@ -169,8 +169,8 @@ class Seen:
         if not self._is_loaded or head - self._upto > _NEARBY:
             self._load()
         self._read(head, keeping=True)
-        if self._upto - self._covered >= _NEARBY // 2:
-            self._cut()
+        if self._upto - self._covered >= _NEARBY // 2 and not self._cut():
+            self._read(head, keeping=False)
 
     # --- reading the log --------------------------------------------------------------------------------------
 
