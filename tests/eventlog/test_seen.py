@@ -24,6 +24,7 @@ from chatfold.eventlog.files.seen_files import SeenFiles, share_seen
 from chatfold.eventlog.line import build_entry_line
 from tests.eventlog.test_storage_agreement import abandon
 from tests.support.disk.faulty_disk import ReadDisk
+from tests.support.short_caches import shorten
 
 LONG = "a long text " * 100
 
@@ -74,23 +75,7 @@ class History:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    _shorten(monkeypatch)
-
-
-def _shorten(patch: pytest.MonkeyPatch) -> None:
-    """Blocks, files and what is held are small, so that there are several of each."""
-    for name, value in (
-        ("CUT", 8),
-        ("_ROWS", 4),
-        ("_BYTES", 32),
-        ("_HELD", 2),
-        ("_APART", 16),
-        ("_PIECE", 16),
-    ):
-        patch.setattr(seen_files, name, value)
-    patch.setattr(seen_files, "_LARGEST", 300)
-    for name, value in (("CUT", 8), ("_FAR", 40), ("_NEARBY", 6), ("_MORE", 12), ("_FEW", 2), ("_LINKS", 16)):
-        patch.setattr(seen, name, value)
+    shorten(monkeypatch)
 
 
 WHAT = ["reopen", "crash", "lose", "damage", "cut", "exchange", "erase", "fork", ""]
@@ -105,7 +90,7 @@ def test_files_answer_like_a_list(
 ) -> None:
     history = History(tmp_path_factory.mktemp("files"))
     with pytest.MonkeyPatch.context() as patch:
-        _shorten(patch)
+        shorten(patch)
         for count, then, place in steps:
             history.say([(count * 7919 + i * i) % spread for i in range(count)])
             history.keep()
@@ -308,7 +293,7 @@ async def test_a_text_is_repeated_after_another_storage_has_erased_it(tmp_path: 
 
 
 async def test_what_waits_in_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _shorten(monkeypatch)
+    shorten(monkeypatch)
     async with Log(FileStorage(tmp_path, durability="off")) as log:
         for number in range(300):
             await log.append("chat", Noted("n", number), id=f"id {number}")
