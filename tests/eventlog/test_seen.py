@@ -7,6 +7,7 @@ import threading
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -305,6 +306,27 @@ async def test_what_waits_in_memory_is_bounded(tmp_path: Path, monkeypatch: pyte
             [entry] = await log.append("chat", Noted("n", number), id=f"id {number}")
             assert entry.seq == number + 1
         assert (await log.head("chat")).seq == 300
+
+
+async def test_an_append_without_names_or_long_texts_asks_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+
+    def counted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            called.append(name)
+            return call(*args, **kwargs)
+
+        return counting
+
+    async with Log(FileStorage(tmp_path)) as log:
+        await log.append("chat", Noted("n"), id="one")
+        for name, call in [*vars(Seen).items()]:
+            if callable(call):
+                monkeypatch.setattr(Seen, name, counted(name, call))
+        await log.append("chat", Noted("n"), Noted("n"))
+        assert {*called} == {"add", "mark_written"}
 
 
 async def test_entries_without_names_are_not_read_again_and_again(tmp_path: Path) -> None:
