@@ -236,7 +236,7 @@ def test_any_harm_to_some_files_changes_no_answer(
 
 
 def _harm(states: Path, caches: dict[str, bytes], name: str, how: str, place: int, state: str) -> None:
-    content = bytearray(caches.get(name, b"x"))
+    content = bytearray(caches.get(name) or b"x")
     if how == "delete":
         caches.pop(name, None)
     elif how == "flip":

@@ -25,6 +25,7 @@ from chatfold.eventlog.files.seen_files import SeenFiles, share_seen
 from chatfold.eventlog.line import build_entry_line
 from tests.eventlog.test_storage_agreement import abandon
 from tests.support.disk.faulty_disk import ReadDisk
+from tests.support.profile import searched
 from tests.support.short_caches import shorten
 
 LONG = "a long text " * 100
@@ -82,6 +83,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 WHAT = ["reopen", "crash", "lose", "damage", "cut", "exchange", "erase", "fork", ""]
 
 
+@searched(3)
 @given(
     steps=st.lists(st.tuples(st.integers(1, 40), st.sampled_from(WHAT), st.integers(0, 1 << 20))),
     spread=st.sampled_from([1, 3, 50, 1 << 31]),
@@ -117,16 +119,29 @@ def _disturb(history: History, how: str, place: int, factory: pytest.TempPathFac
     elif how == "cut":
         path.write_bytes(path.read_bytes()[: place % path.stat().st_size])
     elif how == "exchange":
-        other = History(factory.mktemp("other"))
-        other.say(upper + 1 for upper in history.uppers)
-        other.keep()
-        path.write_bytes(other.paths()[-1].read_bytes())
+        path.write_bytes(_foreign(history, path, factory).read_bytes())
     elif how == "erase":
         begin_erasure_epoch(Disk(), history.folder)
         assert history.open().end == Head()
     elif how == "fork":
         return _forked(history, 1 + place % len(history.uppers), factory)
     return history
+
+
+def _foreign(history: History, path: Path, factory: pytest.TempPathFactory) -> Path:
+    """The file of the same entries, of another history with files of the same names."""
+    other = History(factory.mktemp("other"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seen_files, "_is_merged", lambda *_: False)
+        for last in [int(path.name[17:33]) for path in history.paths()]:
+            if last > len(other.uppers):
+                other.say([upper + 1 for upper in history.uppers[len(other.uppers) : last]])
+                other.keep()
+    return other.folder / "cache" / path.name if path.name in map(_name, other.paths()) else other.paths()[-1]
+
+
+def _name(path: Path) -> str:
+    return path.name
 
 
 def _forked(history: History, last: int, factory: pytest.TempPathFactory) -> History:
@@ -139,6 +154,41 @@ def _forked(history: History, last: int, factory: pytest.TempPathFactory) -> His
     fork.say(history.uppers[:last])
     fork.files = fork.open()
     return fork
+
+
+@pytest.mark.usefixtures("short")
+def test_a_file_of_another_history_between_two_of_ours_is_not_used(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen_files, "_is_merged", lambda *_: False)
+    history = History(tmp_path_factory.mktemp("ours"))
+    for _ in range(3):
+        history.say(range(len(history.uppers), len(history.uppers) + 20))
+        history.keep()
+    _, between, _ = history.paths()
+    between.write_bytes(_foreign(history, between, tmp_path_factory).read_bytes())
+    assert history.open().end.seq == 20
+    history.check(history.open())
+
+
+@pytest.mark.usefixtures("short")
+def test_a_file_counts_up_to_the_last_link_that_the_log_has(tmp_path: Path) -> None:
+    """It is written anew with what comes next, without the rows of what is not there any more."""
+    history = History(tmp_path)
+    for _ in range(8):
+        history.say(range(len(history.uppers), len(history.uppers) + 8))
+        history.keep()
+    assert len(history.paths()) == 1
+    history.uppers[50:] = range(1000, 1010)
+    history.files = history.open()
+    assert history.files.end == Head(48, history.link(48) or "")
+    for _ in range(2):
+        assert [history.files.find(upper) for upper in (47, 48, 60, 63, 1000)] == [[48], [], [], [], []]
+        history.check(history.files)
+        history.files = history.open()
+    history.keep()
+    assert [history.open().find(upper) for upper in (47, 48, 60, 63, 1000)] == [[48], [49], [], [], [51]]
+    assert len(history.paths()) == 1
 
 
 def test_one_fingerprint_may_fill_several_blocks_and_files(tmp_path: Path) -> None:
