@@ -247,7 +247,7 @@ def _harm(states: Path, caches: dict[str, bytes], name: str, how: str, place: in
     else:
         of = how if how in STATES else state
         others = _caches(states / of, CHATS[how == "exchange"])
-        same = [other for other in others if _kind(other) == _kind(name)]
+        same = [other for other in others if _kind(other) == _kind(name)] or [*others]
         taken = name if name in others and how != "other name" else same[place % len(same)]
         caches[name if how == "other name" else taken] = others[taken]
 

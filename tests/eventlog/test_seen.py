@@ -1,6 +1,7 @@
 """Ids, keys and long texts are recognised, whatever became of the caches; and nobody waits for a history to be read."""
 
 import asyncio
+import errno
 import json
 import shutil
 import threading
@@ -13,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.eventlog import CorruptLog, Entry, FileStorage, Head, IdConflict, Log, Noted, scan
-from chatfold.eventlog.batch import fingerprints_of, id_fingerprint, text_fingerprint
+from chatfold.eventlog import CorruptLog, DiskFull, Entry, FileStorage, Head, IdConflict, Log, Noted, scan
+from chatfold.eventlog.batch import AppendRequest, fingerprints_of, id_fingerprint, text_fingerprint
 from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.files import seen, seen_files, storage
 from chatfold.eventlog.files.cache import Cache, begin_erasure_epoch
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.seen import Seen
+from chatfold.eventlog.files.seen import HistoryUnread, Seen
 from chatfold.eventlog.files.seen_files import SeenFiles, share_seen
 from chatfold.eventlog.line import build_entry_line
 from tests.eventlog.test_storage_agreement import abandon
@@ -341,6 +342,54 @@ async def test_a_text_is_repeated_after_another_storage_has_erased_it(tmp_path: 
         await other.redact("chat", first.seq)
         [again] = await ours.append("chat", Noted("n", LONG))
         assert [entry.event async for entry in other.read("chat", again.seq)] == [Noted("n", LONG)]
+
+
+async def test_a_request_that_fails_while_it_is_numbered_leaves_nothing_for_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first text would be found in a line that is never written."""
+    find, asked = Seen.find, 0
+
+    def failing(past: Seen, fingerprint: int) -> list[int]:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise HistoryUnread("a block was damaged")
+        return find(past, fingerprint)
+
+    async with Log(FileStorage(tmp_path)) as log:
+        await log.append("chat", Noted("n"), id="one")
+        await log.storage.flush()
+        monkeypatch.setattr(Seen, "find", failing)
+        writer = log.storage._queue.chats.get("chat").writer  # type: ignore[attr-defined]
+        texts = encode_event(Noted("n", LONG)), encode_event(Noted("n", LONG + "!"))
+        failed, written = writer.commit([AppendRequest("chat", texts), AppendRequest("chat", texts[:1])])
+        assert isinstance(failed.error, HistoryUnread)
+        assert [entry.seq for entry in written.entries] == [2]
+        writer.sync()
+    assert [entry.event for entry in scan(tmp_path / "chats" / "chat", 2)] == [Noted("n", LONG)]
+
+
+class FullDisk(Disk):
+    is_full = False
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "no room")
+        return super().write(fd, data)
+
+
+async def test_a_write_without_room_leaves_nothing_for_the_next_one(tmp_path: Path) -> None:
+    disk = FullDisk()
+    async with Log(FileStorage(tmp_path, disk=disk)) as log:
+        await log.append("chat", Noted("n"), id="one")
+        disk.is_full = True
+        with pytest.raises(DiskFull):
+            await log.append("chat", Noted("n", LONG), id="two")
+        disk.is_full = False
+        [entry] = await log.append("chat", Noted("n", LONG), id="two")
+        assert entry.seq == 2
+    assert [entry.event for entry in scan(tmp_path / "chats" / "chat", 2)] == [Noted("n", LONG)]
 
 
 async def test_what_waits_in_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
