@@ -20,6 +20,8 @@ from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.files import seen, seen_files, storage
 from chatfold.eventlog.files.cache import Cache, begin_erasure_epoch
 from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.open_chat import OpenChat, PendingAppend
+from chatfold.eventlog.files.queue import CommitQueue
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.seen import HistoryUnread, Seen
 from chatfold.eventlog.files.seen_files import SeenFiles, share_seen
@@ -390,6 +392,32 @@ async def test_a_write_without_room_leaves_nothing_for_the_next_one(tmp_path: Pa
         [entry] = await log.append("chat", Noted("n", LONG), id="two")
         assert entry.seq == 2
     assert [entry.event for entry in scan(tmp_path / "chats" / "chat", 2)] == [Noted("n", LONG)]
+
+
+async def test_files_are_written_after_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if what was read for it is enough for one."""
+    async with Log(FileStorage(tmp_path)) as log:
+        for number in range(40):
+            await log.append("chat", Noted("n"), id=f"id {number}", durability="off")
+    shutil.rmtree(tmp_path / "chats" / "chat" / "cache", ignore_errors=True)
+    done: list[str] = []
+    reply, add = CommitQueue._reply, SeenFiles.add
+
+    def replying(queue: CommitQueue, chat: OpenChat, answered: list[PendingAppend]) -> None:
+        done.extend(["answered"] * bool(answered))
+        reply(queue, chat, answered)
+
+    def adding(files: SeenFiles, end: Head, rows: list[int]) -> bool:
+        done.append("kept")
+        return add(files, end, rows)
+
+    monkeypatch.setattr(CommitQueue, "_reply", replying)
+    monkeypatch.setattr(SeenFiles, "add", adding)
+    monkeypatch.setattr(seen, "CUT", 8)
+    async with Log(FileStorage(tmp_path)) as log:
+        [entry] = await log.append("chat", Noted("new"), id="new")
+        assert entry.seq == 41
+    assert done[:2] == ["answered", "kept"]
 
 
 async def test_what_waits_in_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
