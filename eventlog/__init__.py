@@ -41,7 +41,7 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
     open_chat       the chats being written, and the appends that wait; threads: who syncs; inbox: answers to a loop
     writer          LogWriter: number and write; held_log: find the end, follow others, sync, seal, roll
     segment_writer  the open segment's descriptor: bytes written, cut back, synced
-    history         the ids, keys and texts of a chat that numbering asks for; lookups, runs: their index
+    seen            the ids, keys and texts of a chat that numbering asks for; seen_files: the older ones
     lock            one writer at a time; one holder of a lease at a time
     reader          LogReader: pages forwards and backwards, one line, one entry
     log_end         where the log ends; recovery: is what follows padding, torn or damaged; watermark: ``head``

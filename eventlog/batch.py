@@ -171,10 +171,14 @@ def _number(
 
 
 def _shorten(event: EncodedEvent, history: BatchHistory) -> tuple[bytes, list[int]]:
-    """The event's JSON with references to repeated texts, and the fingerprints of its texts."""
+    """The event's JSON with references to repeated texts, and the fingerprints of its other ones."""
     fingerprints = [text_fingerprint(text) for text in event.texts]
     proposed = [history.find(fingerprint) for fingerprint in fingerprints]
-    return _replace_repeats(event, proposed, history) if any(proposed) else event.raw, fingerprints
+    return (
+        _replace_repeats(event, fingerprints, proposed, history)
+        if any(proposed)
+        else (event.raw, fingerprints)
+    )
 
 
 def _batch_fields(size: int) -> list[tuple[str | None, bytes]]:
@@ -349,13 +353,15 @@ def _read_batch(seq: int, head: Head, history: BatchHistory) -> list[bytes]:
     return lines
 
 
-def _replace_repeats(draft: EncodedEvent, proposed: list[Sequence[int]], history: BatchHistory) -> bytes:
-    """The event's JSON with every long string that an earlier line holds replaced by a reference to it.
+def _replace_repeats(
+    draft: EncodedEvent, fingerprints: list[int], proposed: list[Sequence[int]], history: BatchHistory
+) -> tuple[bytes, list[int]]:
+    """The event's JSON with every long string that an earlier line holds replaced by a reference to it, and the others' fingerprints.
 
     ``proposed``: for each of them, the seqs of the lines that may hold it.
     """
-    raw = draft.raw
-    for text, seqs in zip(draft.texts, proposed, strict=True):
+    raw, new = draft.raw, []
+    for text, fingerprint, seqs in zip(draft.texts, fingerprints, proposed, strict=True):
         for seq in seqs:
             try:
                 found = find_reference(seq, history.line(seq), text)
@@ -364,4 +370,6 @@ def _replace_repeats(draft: EncodedEvent, proposed: list[Sequence[int]], history
             if found:
                 raw = replace_with_reference(raw, *found)
                 break
-    return raw
+        else:
+            new.append(fingerprint)
+    return raw, new

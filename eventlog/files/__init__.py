@@ -7,7 +7,7 @@ Who calls whom. Arrows go down: nothing here calls what stands above it.
       |     `-- OpenChat            one chat: its writer, and the appends that wait for it
       |           `-- LogWriter     one thread at a time: lock, catch up, number, write, unlock; sync without the lock.
       |                 |           HeldLog, its base, has what it holds: lock, open segment, ``head``; and rolls
-      |                 |-- FolderHistory     which ids, keys and texts there were: ``batch`` asks
+      |                 |-- Seen              which ids, keys and texts there were: ``batch`` asks
       |                 |-- LogReader         where the log ends, now that others have written
       |                 `-- SegmentWriter     the open segment: append, cut back, sync, seal
       |-- LogReader                 pages of verified bytes, without a lock
@@ -27,5 +27,5 @@ runs on the event loop: it takes the lock, sees that the segment ends where its 
 syncs and answers. Otherwise a thread does all of it, for all appends that came meanwhile. ``head`` is written a moment later.
 
 A read. ``LogReader.tail`` says how far; pages are read up to there, each from files opened anew, so that an erasure, a roll or a
-deletion is noticed. ``offsets`` and ``lookups`` propose places; a line decides.
+deletion is noticed. ``offsets`` and ``seen`` propose places; a line decides.
 """

@@ -34,7 +34,6 @@ from chatfold.eventlog.files.disk import (
     replace_file,
     write_all,
 )
-from chatfold.eventlog.files.runs import LOOKUPS
 from chatfold.eventlog.files.segment import Position, segment_name
 from chatfold.eventlog.files.watermark import HEAD_FILE, format_watermark
 from chatfold.eventlog.keys import KEY_FILE, chat_key, folder_name, is_hashed
@@ -49,7 +48,7 @@ ASIDE = "aside"
 NOTE = "redacting-"  # what is to be erased, in the root; see ``redact``
 LISTING = "listing"  # in the root's cache
 _NEW = ".new-"
-_CACHED = re.compile(r"(newest|\d{16})\.snapshot|\d{16}\.offsets|lookups")
+_CACHED = re.compile(r"(newest|\d{16})\.snapshot|\d{16}\.offsets|\d{16}-\d{16}\.seen")
 
 
 def make_root(disk: Disk, root: Path) -> None:
@@ -285,7 +284,7 @@ def remove_temp_files(disk: Disk, folder: Path) -> None:
 
 
 def _published_in(folder: Path) -> tuple[Path, ...]:
-    return folder, folder / BLOBS, folder / CACHE, folder / LOOKUPS
+    return folder, folder / BLOBS, folder / CACHE
 
 
 def _remove_unpublished(disk: Disk, path: Path) -> None:

@@ -22,8 +22,9 @@ from chatfold.eventlog.files.chat_dir import (
     write_open_segment,
 )
 from chatfold.eventlog.files.disk import Disk, check_folder, read_at, read_file, replace_file
+from chatfold.eventlog.files.offsets import offsets_name
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.runs import LOOKUPS
+from chatfold.eventlog.files.seen_files import share_seen
 from chatfold.eventlog.files.segment import BIG_PAGE, Tail, segment_name
 from chatfold.eventlog.files.snapshots import share_snapshots
 from chatfold.eventlog.line import build_entry_line, header_line, link_after
@@ -102,12 +103,9 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
         theirs, ours = old / CACHE, new / CACHE
         check_folder(disk, theirs)
         disk.make_folder(ours)
+        cache = Cache(old, disk)
         for first in shared:
-            name = f"{first:016d}.offsets"
             with suppress(FileNotFoundError):
-                disk.link(theirs / name, ours / name)
-        share_snapshots(Cache(old, disk), new, at, shared)
-        disk.make_folder(new / LOOKUPS)
-        for name in disk.names(old / LOOKUPS):
-            if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:
-                disk.link(old / LOOKUPS / name, new / LOOKUPS / name)
+                cache.share(offsets_name(first), new)
+        share_snapshots(cache, new, at, shared)
+        share_seen(cache, new, at)

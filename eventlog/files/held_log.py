@@ -203,14 +203,14 @@ class HeldLog:
         if self._segment.is_nearly_sealed(tail):
             self._segment.write_seal(tail)
             self.durable_seq, self._is_watermark_current = tail.position.seq, False
-            self.reader.offsets.store(tail.first, self._segment.size)
+            self.reader.offsets.store(tail.first, self._segment.size, tail.head)
 
     def _roll(self, tail: Tail) -> Tail:
         """Seal the segment, unless it is, and start the next one."""
         assert self._segment is not None
         if not tail.sealed:
             self._segment.write_seal(tail)
-        self.reader.offsets.store(tail.first, self._segment.size)
+        self.reader.offsets.store(tail.first, self._segment.size, tail.head)
         first = tail.position.seq + 1
         if first == tail.first:
             return tail  # it has no entry yet

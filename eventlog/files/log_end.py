@@ -36,7 +36,7 @@ class LogEnd(ChatSegments):
     def __init__(self, path: Path, chat: str, disk: Disk, *, may_write: bool, indexing: bool) -> None:
         super().__init__(path, chat, disk)
         self.cache = Cache(path, disk, may_write=may_write)
-        self.offsets = Offsets(path, disk, may_write=may_write)
+        self.offsets = Offsets(self.cache)
         self._indexing = indexing
         self._seen: tuple[Tail, tuple[int, ...]] | None = None  # the tail, and how the file looks
         self._firsts: list[int] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chatfold.eventlog.codec import Page, decode_page, resolve_line
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
-from chatfold.eventlog.events import Entry
+from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.disk import Disk, read_at
 from chatfold.eventlog.files.log_end import LogEnd
 from chatfold.eventlog.files.offsets import STRIDE
@@ -298,4 +298,4 @@ class LogReader(LogEnd):
                 self.offsets.record(first, status.st_ino, at.seq + 1, at.offset, lines)
                 at, stop = page.at, page.stop
         if stop is not PageEnd.BAD:
-            self.offsets.store(first, status.st_size)
+            self.offsets.store(first, status.st_size, Head(at.seq, (at.link or b"").decode()))

@@ -24,6 +24,7 @@ from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.search import search_back
+from chatfold.eventlog.files.seen import Seen
 from chatfold.eventlog.files.segment import BIG_PAGE, Tail
 from chatfold.eventlog.files.snapshots import (
     has_small_newest,
@@ -53,6 +54,7 @@ class FileReading(Storage):
         self._disk = disk
         self._forked = False  # by os.fork, in the child
         self._readers: dict[str, LogReader] = {}
+        self._past: dict[str, Seen] = {}
         self._opening = threading.Lock()
         self._notifier = Notifier()
         self._listing = StoreListing(root, disk, may_write=not read_only)
@@ -120,12 +122,29 @@ class FileReading(Storage):
                     raise ChatDeleted("the chat was deleted", chat=error.chat, path=error.path) from None
 
     async def find(self, chat: str, *, id: str | None = None, key: str | None = None) -> int | None:
-        """Reads all of it, like an append with an id whose caches are gone."""
-        async for page in self.read_entries(chat):
-            for entry in page:
-                if (id is not None and entry.id == id) or (key is not None and entry.key == key):
-                    return entry.seq
+        self._check_process()
+        return await asyncio.to_thread(self._find, chat, id, key)
+
+    def _find(self, chat: str, id: str | None, key: str | None) -> int | None:
+        seen = self._seen(chat)
+        with seen.reader.lock, seen.reader.ignoring_deletion():
+            return seen.find_entry(id=id, key=key)
         return None
+
+    def _seen(self, chat: str) -> Seen:
+        """With a reader of its own: to read a long history must not hold up those who read the chat."""
+        with self._opening:
+            seen = self._past.pop(chat, None) or Seen(self._open_reader(chat))
+            while len(self._past) >= OPEN_CHATS:
+                del self._past[next(iter(self._past))]
+            self._past[chat] = seen
+            return seen
+
+    def _read_history(self, chat: str) -> None:
+        """So that a writer finds in caches what it needs to know."""
+        seen = self._seen(chat)
+        with seen.reader.lock, seen.reader.ignoring_deletion():
+            seen.catch_up()
 
     async def blob(self, chat: str, digest: str) -> bytes:
         return await asyncio.to_thread(self._reader(chat).blob, digest)

@@ -8,6 +8,7 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -35,10 +36,12 @@ from chatfold.eventlog.files.queue import CommitQueue
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.reading import FileReading
 from chatfold.eventlog.files.redact import find_family, redact_chats
+from chatfold.eventlog.files.seen import HistoryUnread
 from chatfold.eventlog.files.segment import SEGMENT_BYTES
 from chatfold.eventlog.files.writer import LogWriter
 from chatfold.eventlog.storage import Clock, Durability, now
 
+_ROUNDS = 3  # in which the history is read without the lock
 _SHORT = 32  # a segment that is shorter than this part of a full one stays open when it is forked
 
 
@@ -64,6 +67,7 @@ class FileStorage(FileReading):
         self._segment_bytes = segment_bytes
         self._queue = CommitQueue(self._open_writer, self._publish)
         self._preparation = Preparation(self._disk, self._root)
+        self._readings: dict[str, asyncio.Future[None]] = {}
         self._closed = False
         _storages.add(self)
 
@@ -80,7 +84,35 @@ class FileStorage(FileReading):
             self._check_writable(request.chat)
         if not self._preparation.is_done:
             await self._prepare(request.chat)
-        return await self._queue.append(request, durability or self._durability)
+        rounds = 0
+        while True:
+            try:
+                return await self._queue.append(request, durability or self._durability)
+            except HistoryUnread:
+                rounds += 1
+                await self._make_known(request, rounds)
+
+    async def _make_known(self, request: AppendRequest, rounds: int) -> None:
+        """Read the history without the lock, once for all appends that wait for it. Others append meanwhile.
+
+        If they append faster than we read, the writer reads the rest under the lock.
+        """
+        self._check_writable(request.chat)
+        if request.has_names:
+            reading = self._readings.get(request.chat)
+            if reading is None or reading.get_loop() is not asyncio.get_running_loop():
+                reading = asyncio.ensure_future(asyncio.to_thread(self._read_history, request.chat))
+                self._readings[request.chat] = reading
+                reading.add_done_callback(partial(self._forget_reading, request.chat))
+            await asyncio.shield(reading)
+        if rounds >= _ROUNDS:
+            self._queue.chats.get(request.chat).writer.seen.reads_all = True
+
+    def _forget_reading(self, chat: str, reading: asyncio.Future[None]) -> None:
+        if self._readings.get(chat) is reading:
+            del self._readings[chat]
+        if not reading.cancelled():
+            reading.exception()  # whoever waits is told
 
     async def flush(self) -> None:
         await self._queue.flush()
@@ -158,6 +190,7 @@ class FileStorage(FileReading):
 
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
+        self._past.pop(chat, None)
         self._queue.drop_chat(chat)
 
     async def _writable(self, chat: str) -> LogReader:

@@ -28,8 +28,8 @@ from chatfold.eventlog.files.blobs import write_blob
 from chatfold.eventlog.files.chat_dir import make_root, publish_chat, staging_folder
 from chatfold.eventlog.files.disk import Disk, write_all
 from chatfold.eventlog.files.held_log import HeldLog
-from chatfold.eventlog.files.history import FolderHistory
 from chatfold.eventlog.files.lock import ChatMissing, ChatReplaced, WouldBlock, verify_lock
+from chatfold.eventlog.files.seen import Seen
 from chatfold.eventlog.files.segment import SEGMENT_BYTES, Position, Tail, segment_name
 from chatfold.eventlog.files.segment_writer import SegmentWriter, WriteFailed
 from chatfold.eventlog.files.watermark import HEAD_FILE, write_watermark
@@ -61,11 +61,11 @@ class LogWriter(HeldLog):
         super().__init__(path, chat, disk, segment_bytes)
         self._clock = clock
         self._ensure_root = ensure_root or partial(make_root, disk, path.parent.parent)
-        self._history = FolderHistory(self.reader)
+        self.seen = Seen(self.reader)
 
     def _clear_state(self) -> None:
         self._forget_log()
-        self._history = FolderHistory(self.reader)
+        self.seen = Seen(self.reader)
 
     def retire(self) -> None:
         """Keep the caches for the next time and let go of the files. Syncs nothing."""
@@ -131,9 +131,10 @@ class LogWriter(HeldLog):
             sizes = [sum(map(len, batch.lines)) + len(batch.lines) for batch in batches]
             count = self._segment.cut_to_last_complete(tail, sizes)
             batches, data = batches[:count], data[: sum(sizes[:count])]
-            self._history.discard_pending()
         if batches:
             self._advance(tail, [line for batch in batches for line in batch.lines], len(data))
+        else:
+            self.seen.discard_pending()
         return full
 
     def _advance(self, tail: Tail, lines: list[bytes], size: int) -> None:
@@ -142,7 +143,7 @@ class LogWriter(HeldLog):
         position = Position(at.seq + len(lines), lines[-1][-18:-2], at.offset + size)
         self.tail = Tail(tail.first, position, tail.inode)
         self.reader.remember(self.tail)
-        self._history.mark_written(at.seq, position.seq)
+        self.seen.mark_written(at.seq, position.seq)
 
     def _catch_up(self, *, wait: bool = True) -> Tail:
         """Where the log ends. Nobody else writes while we hold the lock.
@@ -163,7 +164,7 @@ class LogWriter(HeldLog):
         if not wait:
             raise WouldBlock
         verify_lock(self._disk, self._path, self._lock_fd)
-        self._history.clear_batch_ends()
+        self.seen.forget_links()
         try:
             self.tail = self._find_tail() if tail is None else self._follow_others(tail)
         except NoSuchChat:
@@ -183,27 +184,29 @@ class LogWriter(HeldLog):
                 needs_history = needs_history or bool(event.texts)
                 if event.blobs or size > _QUICK_BYTES:
                     return True
-        return needs_history and not self._history.is_prepared(requests, tail.position.seq)
+        return needs_history and not self.seen.is_known(tail.position.seq)
 
     def _build_batches(
         self, requests: Sequence[AppendRequest], head: Head, folder: Path | None
     ) -> list[Batch | Exception]:
         """The batch of each request if all goes well, or why it has none. Blobs are written to ``folder`` before any line."""
         if any(request.has_names or any(event.texts for event in request.events) for request in requests):
-            self._history.prepare(requests, head.seq)
+            self.seen.prepare(head.seq)
         batches: list[Batch | Exception] = []
-        now = self._clock()
+        now, start = self._clock(), head.seq
         for request in requests:
             try:
-                batch = build_batch(request, head, self.durable_seq, now, self._history)
+                if request.has_names:
+                    self.seen.check_known(start)
+                batch = build_batch(request, head, self.durable_seq, now, self.seen)
             except (ChatfoldError, OSError) as error:
+                self.seen.discard_pending(head.seq)
                 batches.append(to_chatfold_error(error, self._chat, self._path))
                 continue
             if folder is not None and batch.lines:
                 self._write_blobs(folder, batch)  # if this fails, nothing that was numbered is written
             batches.append(batch)
             head = batch.head
-            self._history.add_batch_end(head)
         return batches
 
     def _write_blobs(self, folder: Path, batch: Batch) -> None:
@@ -220,7 +223,7 @@ class LogWriter(HeldLog):
         """
         self.close()
         self._clear_state()
-        self._history.begin_empty()
+        self.seen.begin_empty()
         batches = self._build_batches(requests, Head(), None)
         lines = [line for batch in batches if isinstance(batch, Batch) for line in batch.lines]
         if not lines:
@@ -267,7 +270,7 @@ class LogWriter(HeldLog):
         begin = len(header_line(Head())) + 1
         self.reader.offsets.record(1, tail.inode, 1, begin, lines)
         self.reader.remember(tail)
-        self._history.mark_written(0, tail.position.seq)
+        self.seen.mark_written(0, tail.position.seq)
         self.tail, self.durable_seq = tail, tail.position.seq
         with suppress(OSError):  # the chat does without a watermark until the next one
             self._watermark_fd = self._disk.open_update(self._path / HEAD_FILE)
@@ -316,19 +319,19 @@ class LogWriter(HeldLog):
         try:
             return self._roll(tail)
         except BaseException:
-            self._history.discard_pending()
+            self.seen.discard_pending()
             raise
 
     # --- caches --------------------------------------------------------------------------------------------
 
     @property
     def has_cache_work(self) -> bool:
-        return self._history.is_untidy
+        return self.seen.has_work
 
     def flush_cache(self, *, closing: bool = False) -> None:
         """Keep the caches up to date. After the answers, so that no caller waits for it."""
         if self.tail is not None and not self._is_poisoned:
-            self._history.tidy(closing=closing)
+            self.seen.tidy(closing=closing)
 
     # --- errors ------------------------------------------------------------------------------------------
 

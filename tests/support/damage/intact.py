@@ -34,7 +34,7 @@ class Intact:
         self.segments = [
             path for path in self.files if path.suffix == ".jsonl" and path.parent == self.folder
         ]
-        self.caches = [path for path in self.files if path.parent.name in ("cache", "lookups")]
+        self.caches = [path for path in self.files if path.parent.name == "cache"]
         self.blobs = [path for path in self.files if path.parent.name == "blobs"]
         self.head_file = self.folder / "head"
         self.entries: list[Entry] = list(scan(self.folder))
@@ -201,7 +201,7 @@ def cached(root: Path) -> Intact:
         path.parent.name if path.parent.name != "cache" else path.name.strip("-.0123456789")
         for path in made.caches
     }
-    assert kinds == {"lookups", "listing", "offsets", "newest.snapshot", "snapshot"}
+    assert kinds == {"seen", "listing", "offsets", "newest.snapshot", "snapshot"}
     return made
 
 
