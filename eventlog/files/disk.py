@@ -9,15 +9,19 @@ import errno
 import os
 import stat
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 if sys.platform == "win32":
     raise ImportError("chatfold keeps chats in files on Linux and macOS; on Windows, run it in WSL")
 
 import fcntl
 
+_TICK = 2 * 10**9  # ns: two changes of a file this close together may leave it with the same time
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a FIFO planted here must not hang us
 
 
@@ -184,6 +188,93 @@ def opened(disk: Disk, path: Path) -> Iterator[int]:
         yield fd
     finally:
         disk.close(fd)
+
+
+def stat_key(status: os.stat_result) -> tuple[int, ...]:
+    """What is another after every change, unless that came in the same tick of the clock as the one before."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def is_settled(status: os.stat_result) -> bool:
+    """Would a change that comes now leave another time? If not, that a file looks the same proves nothing."""
+    return bool(status.st_ctime_ns) and status.st_ctime_ns < time.time_ns() - _TICK
+
+
+class OpenFile(NamedTuple):
+    """How the file looked when it was proved to be the one of its name, and whether a change since would show."""
+
+    fd: int
+    inode: int = 0
+    key: tuple[int, ...] = ()
+    is_settled: bool = False
+
+
+class OpenFiles:
+    """Files that were read lately stay open for reading: at most ``most`` of them, the least recently used goes first.
+
+    Each time it is proved that the kept file is still the one of its name. Either it looks as it did: who takes its name away
+    changes its times. Or the file of that name has its inode, which no other file can have while we have it open.
+    From any thread: who takes a file has it alone.
+    """
+
+    def __init__(self, disk: Disk, most: int = 0) -> None:
+        self._disk = disk
+        self._most = most
+        self._kept: dict[Path, OpenFile] = {}
+        self._lock = threading.Lock()
+
+    def take(self, path: Path) -> OpenFile:
+        """The caller gives it back."""
+        if not self._most:
+            return OpenFile(self._disk.open_read(path))
+        with self._lock:
+            kept = self._kept.pop(path, None)
+        if kept is not None:
+            found = self._prove(path, kept)
+            if found is not None:
+                return found
+            self._close(kept)
+        fd = self._disk.open_read(path)
+        return _look_at(fd, self._disk.fstat(fd))
+
+    def _prove(self, path: Path, kept: OpenFile) -> OpenFile | None:
+        try:
+            status = self._disk.fstat(kept.fd)
+            if kept.is_settled and stat_key(status) == kept.key:
+                return kept
+            is_ours = status.st_ino == kept.inode == self._disk.stat(path).st_ino
+        except OSError:
+            return None
+        return _look_at(kept.fd, status) if is_ours else None
+
+    def give_back(self, path: Path, file: OpenFile) -> None:
+        if not self._most:
+            self._disk.close(file.fd)
+            return
+        with self._lock:
+            excess = [self._kept.pop(path, None)]
+            self._kept[path] = file
+            if len(self._kept) > self._most:
+                excess.append(self._kept.pop(next(iter(self._kept))))
+        for one in excess:
+            if one is not None:
+                self._close(one)
+
+    def _close(self, file: OpenFile) -> None:
+        """Close our descriptor, unless another part of this process did that, and it is another file's by now."""
+        with suppress(OSError):
+            if self._disk.fstat(file.fd).st_ino == file.inode:
+                self._disk.close(file.fd)
+
+    def close(self) -> None:
+        with self._lock:
+            kept, self._kept = self._kept, {}
+        for file in kept.values():
+            self._close(file)
+
+
+def _look_at(fd: int, status: os.stat_result) -> OpenFile:
+    return OpenFile(fd, status.st_ino, stat_key(status), is_settled(status))
 
 
 def read_file(disk: Disk, path: Path) -> bytes:

@@ -1,20 +1,20 @@
 """A chat's folder, read: segments in order, verified across their borders, without a lock.
 
 Nothing here writes, except the offset index in ``cache/``. A reader may run while any number of processes
-append, roll, redact or delete: files are opened anew for each page, so that a swapped segment is noticed, and
+append, roll, redact or delete: for each page, the file is proved to be the one of its name (``OpenFiles``), and
 nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 """
 
+import os
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from pathlib import Path
 
 from chatfold.eventlog.codec import Page, decode_page, resolve_line
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.disk import Disk, read_at
+from chatfold.eventlog.files.disk import Disk, OpenFiles, read_at
 from chatfold.eventlog.files.log_end import LogEnd
 from chatfold.eventlog.files.offsets import STRIDE
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
@@ -45,9 +45,16 @@ _FINAL = 1 << 62  # later than any seq
 
 class LogReader(LogEnd):
     def __init__(
-        self, path: Path, chat: str, disk: Disk, *, may_write: bool = False, indexing: bool = False
+        self,
+        path: Path,
+        chat: str,
+        disk: Disk,
+        *,
+        may_write: bool = False,
+        indexing: bool = False,
+        files: OpenFiles | None = None,
     ) -> None:
-        super().__init__(path, chat, disk, may_write=may_write, indexing=indexing)
+        super().__init__(path, chat, disk, may_write=may_write, indexing=indexing, files=files)
         self.lock = threading.Lock()  # for those who use one reader on several threads
         self.snapshots: list[int] | None = None  # those that stay, once they were looked for
 
@@ -69,6 +76,7 @@ class LogReader(LogEnd):
             sealed: SealedSegment | None = None
             while place.position.seq < last:
                 if place.position.seq < place.first:  # a segment starts
+                    sealed = found = page = None  # first of all: the next one gets the same memory
                     sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
                 found = self._page(place, size, sealed)
                 if found is None:  # the segment was swapped under us: look for the place again
@@ -195,12 +203,17 @@ class LogReader(LogEnd):
         Offsets only propose the place. The line is believed if the file is one of this chat's segments, and the line
         follows the one before it.
         """
-        self.check_belongs(first, fd)
-        near = self._nearest_offset(first, fd, seq)
-        start, line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
+        status = self.check_belongs(first, fd)
+        near = self._nearest_offset(first, fd, seq, status)
+        start, before, line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
         if not (has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq)):
             return b""
-        is_ours = seq == first or self._follows(fd, Position(seq - 1, None, start), parse_prev(line))
+        prev = parse_prev(line)
+        is_ours = (
+            before == b'%b"}\n' % prev
+            or seq == first
+            or self._follows(fd, Position(seq - 1, None, start), prev)
+        )
         return line if is_ours else b""
 
     def link(self, seq: int) -> str | None:
@@ -210,10 +223,10 @@ class LogReader(LogEnd):
             return at.link.decode()
         return link_after(self.line(seq)).decode() if 0 < seq <= at.seq else None
 
-    def resolve_line(self, line: bytes, line_of: Callable[[int], bytes] | None = None) -> bytes:
-        """The line with everything it keeps elsewhere put back. ``line_of``: if not ``line``."""
+    def resolve_line(self, line: bytes) -> bytes:
+        """The line with everything it keeps elsewhere put back."""
         try:
-            return resolve_line(line, line_of or self.line, self.blob)
+            return resolve_line(line, self.line, self.blob)
         except ChatfoldError as error:
             now = self.line(parse_seq(line))
             if now != line:
@@ -224,7 +237,7 @@ class LogReader(LogEnd):
     def entries(self, page: Page) -> list[Entry]:
         """What verified lines say, whole."""
         try:
-            return list(chain.from_iterable(decode_page(page, self.resolve_line)))
+            return decode_page(page, self.resolve_line)
         except CorruptLog as error:
             error.chat = self.chat
             raise
@@ -265,7 +278,7 @@ class LogReader(LogEnd):
         with self.open_segment(first) as fd:
             start, inode = self.read_header_at(first, fd), self.disk.fstat(fd).st_ino
             self._continuity.check_reaches_end(first)
-            near = self._nearest_offset(first, fd, seq)
+            near = self._nearest_offset(first, fd, seq, self.disk.fstat(fd))
             if near[0] == first:
                 return Tail(first, start, inode)
             if not read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
@@ -273,9 +286,8 @@ class LogReader(LogEnd):
                 near = *bisect_line(self.disk, fd, start.offset, first, seq), 0
             return Tail(first, Position(near[0] - 1, None, near[1]), inode)
 
-    def _nearest_offset(self, first: int, fd: int, seq: int) -> tuple[int, int, int]:
+    def _nearest_offset(self, first: int, fd: int, seq: int, status: os.stat_result) -> tuple[int, int, int]:
         """What ``offsets.lookup`` says of a line a little before ``seq``, also of the open segment, which has no index."""
-        status = self.disk.fstat(fd)
         full = self._tail is not None and first != self._tail.first
         near = self.offsets.lookup(first, status, seq, full=full)
         if near is None and full:

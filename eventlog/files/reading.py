@@ -25,7 +25,7 @@ from chatfold.eventlog.files.chat_dir import (
     chat_keys,
     chat_path,
 )
-from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.disk import Disk, OpenFiles
 from chatfold.eventlog.files.grep import grep
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
@@ -39,6 +39,7 @@ from chatfold.eventlog.transfer import ExportWriter
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
+_OPEN_FILES = 64  # segments that stay open for reading, of all chats
 _HERE = 2  # pages that are read without a thread
 _LISTING_KIND = "listing 1"
 _LISTED = 1000  # chats in a page
@@ -56,6 +57,7 @@ class FileReading(Storage):
         self._disk = disk
         self._forked = False  # by os.fork, in the child
         self._readers: dict[str, LogReader] = {}
+        self._files = OpenFiles(disk, _OPEN_FILES)
         self._opening = threading.Lock()
         self._notifier = Notifier()
         self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
@@ -74,7 +76,8 @@ class FileReading(Storage):
             return folder
 
     def _open_reader(self, chat: str) -> LogReader:
-        return LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
+        path, may_write = chat_path(self._root, chat), not self.read_only
+        return LogReader(path, chat, self._disk, may_write=may_write, files=self._files)
 
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)

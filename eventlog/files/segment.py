@@ -157,22 +157,23 @@ def read_line_before(disk: Disk, fd: int, end: int) -> bytes:
         size *= 8
 
 
-def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> tuple[int, bytes]:
-    """(its byte, the line) ``count`` lines after the one at ``offset``, as far as newlines tell; no line if there is none.
+def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> tuple[int, bytes, bytes]:
+    """(its byte, the end of the one before from its sum on, the line) ``count`` lines after the one at ``offset``, as far as newlines tell.
 
-    ``size``: the bytes that are read at first, if that makes sense.
+    No line if there is none. ``size``: the bytes that are read at first, if that makes sense.
     """
-    size = min(size, PAGE) if size > 0 else PAGE // 8
+    begin = max(0, offset - _SUM)
+    size = (min(size, PAGE) if size > 0 else PAGE // 8) + offset - begin
     while True:
-        data = read_at(disk, fd, offset, size)
-        start = 0
+        data = read_at(disk, fd, begin, size)
+        start = offset - begin
         for _ in range(count):
             start = data.find(b"\n", start) + 1 or len(data)
         end = data.find(b"\n", start)
         if end >= 0:
-            return offset + start, data[start:end]
+            return begin + start, data[max(0, start - _SUM) : start], data[start:end]
         if len(data) < size or size > MAX_LINE * (count + 1):
-            return offset, b""
+            return offset, b"", b""
         size *= 4
 
 

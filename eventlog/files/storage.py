@@ -7,7 +7,7 @@ import asyncio
 import os
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -140,7 +140,10 @@ class FileStorage(FileReading):
 
     def _redact(self, mine: LogReader, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         chat = mine.chat
-        with mine.translating_deletion():
+        with (
+            mine.translating_deletion(),
+            closing(self._files),
+        ):  # a file that stays open keeps what was erased on the disk
             family = find_family(mine, self._root, keys)
             return redact_chats(self._root, chat, seqs, family, looked_at=keys)
 
@@ -148,7 +151,7 @@ class FileStorage(FileReading):
         folder = await self._writable(chat)
 
         def delete() -> None:
-            with suppress(NoSuchChat), holding_lock(folder):
+            with suppress(NoSuchChat), holding_lock(folder), closing(self._files):
                 trash_chat(self._disk, self._root, folder.path)
 
         await asyncio.to_thread(delete)
@@ -174,6 +177,7 @@ class FileStorage(FileReading):
         if self._closed or self._forked:
             return
         self._closed = True
+        self._files.close()
         if self._indexes or self._notifier.is_running:
             try:
                 await asyncio.to_thread(self._let_go)

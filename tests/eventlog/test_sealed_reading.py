@@ -112,9 +112,8 @@ def test_page_decoded_at_once(tmp_path_factory: pytest.TempPathFactory, history:
     folder = open_folder(path)
     lines = [line for page in folder.line_pages() for line in page]
     page = b"\n".join([*lines, b""])
-    runs = decode_page(Page(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.resolve_line)
-    one_by_one = repr(list(decode_all(lines, folder.resolve_line)))
-    assert repr([entry for run in runs for entry in run]) == one_by_one
+    entries = decode_page(Page(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.resolve_line)
+    assert repr(entries) == repr(list(decode_all(lines, folder.resolve_line)))
 
 
 @pytest.fixture
