@@ -100,26 +100,28 @@ class FileStorage(FileReading):
     # --- forking, erasing, deleting ----------------------------------------------------------------------
 
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
-        folder = await self._writable(chat)
+        self._check_writable(chat)
+        await self._preparation.finish()
+        parent = self._reader(chat)  # which knows the chat already
         if not has_path(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
-            await self._end_segment(chat, at)
+            await self._end_segment(parent, at)
 
         def fork() -> Entry:
-            with _in_our_words(folder), holding_lock(folder):
-                return fork_chat(folder, self._root, new, at, first, self._clock)
+            with _in_our_words(parent), holding_lock(parent):
+                return fork_chat(parent, self._root, new, at, first, self._clock)
 
         return await asyncio.to_thread(fork)
 
-    async def _end_segment(self, chat: str, at: int) -> None:
+    async def _end_segment(self, reader: LogReader, at: int) -> None:
         """So that a fork at the end of the log shares all of it. A short segment is copied: there would be one for each fork."""
-        reader, least = self._reader(chat), self._segment_bytes // _SHORT
+        least = self._segment_bytes // _SHORT
         try:
             with reader.lock:
                 tail = reader.tail()
         except ChatfoldError:
             return  # whoever forks it is told
         if tail.position.seq == at and not tail.sealed and tail.position.offset >= least:
-            await self._queue.seal_at(chat, at, least)
+            await self._queue.seal_at(reader.chat, at, least)
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         path = (await self._writable(chat)).path
