@@ -298,10 +298,12 @@ def decode_page(page: Page, whole: Callable[[bytes], bytes]) -> list[Entry]:
         entries += _decode_entries(view[start:stop])
     except DECODE_ERRORS:  # an event that we do not know is among them
         entries.clear()
-    first, last = entries[0].seq if entries else 0, parse_seq(page.last_line())
-    # As many as there should be, first of all: a seq that somebody made up may be any number.
-    if len(entries) == last - first + 1 and [one.seq for one in entries] == list(range(first, last + 1)):
-        return entries
+    if entries:
+        first, last = entries[0].seq, entries[-1].seq
+        # As many as there should be, first of all: a seq that somebody made up may be any number.
+        is_whole = len(entries) == last - first + 1 and page.last_line().startswith(b'{"seq":%d,' % last)
+        if is_whole and [one.seq for one in entries] == list(range(first, last + 1)):
+            return entries
     return list(decode_all(page.lines(), whole))
 
 

@@ -20,6 +20,7 @@ class ChatSegments:
         self.chat = chat
         self.disk = disk
         self._files = files or OpenFiles(disk)
+        self._identity: tuple[int, int] | None = None  # of the chat that was found here
         self._tail: Tail | None = None  # where the log ends, once it was looked for
         self._paths: dict[int, Path] = {}
         self._asked = (0, path)  # the last segment that was asked for, whether it is there
@@ -28,7 +29,7 @@ class ChatSegments:
 
     def forget(self) -> None:
         """Drop everything remembered, because the files were changed under us."""
-        self._tail = None
+        self._tail = self._identity = None
 
     # --- the chat ----------------------------------------------------------------------------------------
 
@@ -46,7 +47,7 @@ class ChatSegments:
     @contextmanager
     def translating_deletion(self) -> Iterator[None]:
         """What looks damaged or missing because the chat was deleted meanwhile, or another took its place, is ChatDeleted."""
-        before = self.chat_identity()
+        before = self._identity = self._identity or self.chat_identity()
         try:
             yield
         except (CorruptLog, FileNotFoundError):
@@ -91,15 +92,13 @@ class ChatSegments:
     def open_segment(self, first: int) -> Iterator[int]:
         """A segment's descriptor; whatever goes wrong while it is open is told with chat and path."""
         path = self.segment_path(first)
-        file = self._files.take(path)
         try:
-            yield file.fd
+            with self._files.open(path) as fd:
+                yield fd
         except ChatfoldError as error:
             error.chat, error.seq = self.chat, error.seq or first
             error.path = error.path or path
             raise
-        finally:
-            self._files.give_back(path, file)
 
     def sync(self) -> None:
         """Makes all of it durable. Segments before the last one are."""

@@ -204,9 +204,8 @@ class OpenFile(NamedTuple):
     """How the file looked when it was proved to be the one of its name, and whether a change since would show."""
 
     fd: int
-    inode: int = 0
-    key: tuple[int, ...] = ()
-    is_settled: bool = False
+    status: os.stat_result
+    is_settled: bool
 
 
 class OpenFiles:
@@ -223,47 +222,48 @@ class OpenFiles:
         self._kept: dict[Path, OpenFile] = {}
         self._lock = threading.Lock()
 
-    def take(self, path: Path) -> OpenFile:
-        """The caller gives it back."""
+    @contextmanager
+    def open(self, path: Path) -> Iterator[int]:
         if not self._most:
-            return OpenFile(self._disk.open_read(path))
-        with self._lock:
-            kept = self._kept.pop(path, None)
-        if kept is not None:
-            found = self._prove(path, kept)
-            if found is not None:
-                return found
-            self._close(kept)
-        fd = self._disk.open_read(path)
-        return _look_at(fd, self._disk.fstat(fd))
-
-    def _prove(self, path: Path, kept: OpenFile) -> OpenFile | None:
-        try:
-            status = self._disk.fstat(kept.fd)
-            if kept.is_settled and stat_key(status) == kept.key:
-                return kept
-            is_ours = status.st_ino == kept.inode == self._disk.stat(path).st_ino
-        except OSError:
-            return None
-        return _look_at(kept.fd, status) if is_ours else None
-
-    def give_back(self, path: Path, file: OpenFile) -> None:
-        if not self._most:
-            self._disk.close(file.fd)
+            with opened(self._disk, path) as fd:
+                yield fd
             return
         with self._lock:
-            excess = [self._kept.pop(path, None)]
-            self._kept[path] = file
-            if len(self._kept) > self._most:
-                excess.append(self._kept.pop(next(iter(self._kept))))
-        for one in excess:
-            if one is not None:
-                self._close(one)
+            kept = self._kept.pop(path, None)
+        file = kept and self._prove(path, kept)
+        if file is None:
+            fd = self._disk.open_read(path)
+            status = self._disk.fstat(fd)
+            file = OpenFile(fd, status, is_settled(status))
+        try:
+            yield file.fd
+        finally:
+            with self._lock:
+                excess = [self._kept.pop(path, None)]
+                self._kept[path] = file
+                if len(self._kept) > self._most:
+                    excess.append(self._kept.pop(next(iter(self._kept))))
+            for one in excess:
+                if one is not None:
+                    self._close(one)
+
+    def _prove(self, path: Path, kept: OpenFile) -> OpenFile | None:
+        """The file, if it is still the one of its name; else it is closed."""
+        with suppress(OSError):
+            status = self._disk.fstat(kept.fd)
+            if (
+                kept.is_settled and status == kept.status
+            ):  # in whole seconds, which is enough for what has settled
+                return kept
+            if status.st_ino == kept.status.st_ino == self._disk.stat(path).st_ino:
+                return OpenFile(kept.fd, status, is_settled(status))
+        self._close(kept)
+        return None
 
     def _close(self, file: OpenFile) -> None:
         """Close our descriptor, unless another part of this process did that, and it is another file's by now."""
         with suppress(OSError):
-            if self._disk.fstat(file.fd).st_ino == file.inode:
+            if self._disk.fstat(file.fd).st_ino == file.status.st_ino:
                 self._disk.close(file.fd)
 
     def close(self) -> None:
@@ -271,10 +271,6 @@ class OpenFiles:
             kept, self._kept = self._kept, {}
         for file in kept.values():
             self._close(file)
-
-
-def _look_at(fd: int, status: os.stat_result) -> OpenFile:
-    return OpenFile(fd, status.st_ino, stat_key(status), is_settled(status))
 
 
 def read_file(disk: Disk, path: Path) -> bytes:

@@ -53,7 +53,7 @@ class LogEnd(ChatSegments):
         self._firsts = []
         self.offsets.forget()
 
-    def tail(self) -> Tail:
+    def find_tail(self) -> Tail:
         """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
         if self._tail is not None and self._is_unchanged(self._tail):
             return self._tail

@@ -9,11 +9,12 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from chatfold.eventlog.codec import Page, decode_page, resolve_line
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
-from chatfold.eventlog.events import Entry
+from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.disk import Disk, OpenFiles, read_at
 from chatfold.eventlog.files.log_end import LogEnd
 from chatfold.eventlog.files.offsets import STRIDE
@@ -57,6 +58,19 @@ class LogReader(LogEnd):
         super().__init__(path, chat, disk, may_write=may_write, indexing=indexing, files=files)
         self.lock = threading.Lock()  # for those who use one reader on several threads
         self.snapshots: list[int] | None = None  # those that stay, once they were looked for
+
+    def tail(self) -> Tail:
+        """Where the log ends now: where we know, as long as the file ends there with the line that was the last one."""
+        known = self._tail
+        with suppress(FileNotFoundError):
+            if known is not None and known.position.seq >= known.first:
+                with self.open_segment(known.first) as fd:
+                    status, position = self.disk.fstat(fd), known.position
+                    is_at_end = (status.st_ino, status.st_size) == (known.inode, position.offset)
+                    end = b'%b"}\n' % (position.link or b"")
+                    if is_at_end and read_at(self.disk, fd, position.offset - len(end), len(end)) == end:
+                        return known
+        return self.find_tail()
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -140,49 +154,42 @@ class LogReader(LogEnd):
 
         Every line has a valid sum and is the one its successor names.
         """
-        end = self.tail().position.seq
-        last = end if last is None else min(last, end)
+        tail = self.tail()
+        last = tail.position.seq if last is None else min(last, tail.position.seq)
         least = max(0, last - most)
-        # Of entry ``last``, as the line after it says: by itself, a line of another chat verifies, too.
-        link = parse_prev(self.line(last + 1)) if least < last < end else None
-        while last > least:
-            first = self.segment_of(last)
+        if last <= least:
+            return
+        # By itself, a line of another chat verifies, too.
+        head = tail.head if last == tail.position.seq else self._head_before(last + 1)
+        while head.seq > least:
+            first = tail.first if head.seq >= tail.first else self.segment_of(head.seq)
             with self.open_segment(first) as fd:
                 try:
-                    for page in self._segment_back(first, fd, last, least, link):
+                    is_tail = head.seq == tail.position.seq and first == tail.first
+                    end = tail.position.offset if is_tail else self._end_of(first, fd, head.seq)
+                    count = head.seq - max(least, first - 1)
+                    for page, before in read_pages_back(self.disk, fd, end, head, count):
                         yield page
-                        begin = page.first_line()
-                        last, link = parse_seq(begin) - 1, parse_prev(begin)
+                        head = before
                 except CorruptLog:
-                    if self.disk.stat(self.segment_path(first)).st_ino == self.disk.fstat(fd).st_ino:
+                    if not self._was_replaced(first, fd, tail):
                         raise
-                    self.tail()  # the segment was swapped under us: look for the place again
+                    tail = self.tail()  # the segment was swapped under us: look for the place again
 
-    def _segment_back(self, first: int, fd: int, last: int, least: int, link: bytes | None) -> Iterator[Page]:
-        """Those of one segment, but none up to seq ``least``."""
-        start, end = self.read_header_at(first, fd).offset, self._end_of(last, fd)
-        if link is None:
-            self._continuity.check_reaches_end(first)
-        for page, count in read_pages_back(self.disk, fd, start, end, last - least):
-            if not self._is_last(page, last, link):
-                raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
-            yield page
-            last, link = last - count, None
-        if last >= max(first, least + 1):
-            raise CorruptLog("the segment ends too early", seq=last)
+    def _head_before(self, seq: int) -> Head:
+        return Head(seq - 1, parse_prev(self.line(seq)).decode())
 
-    def _end_of(self, last: int, fd: int) -> int:
+    def _end_of(self, first: int, fd: int, last: int) -> int:
         """The byte after line ``last``, or after the seal that follows it, of the segment it is in."""
-        tail = self._tail or self.tail()
-        status = self.disk.fstat(fd)
-        if last == tail.position.seq >= tail.first and tail.inode == status.st_ino:
-            return tail.position.offset
-        return status.st_size if self.has_segment(last + 1) else self.offset_of(last + 1)[1]
+        self.read_header_at(first, fd)
+        return self.disk.fstat(fd).st_size if self.has_segment(last + 1) else self.offset_of(last + 1)[1]
 
-    def _is_last(self, lines: Page, last: int, link: bytes | None) -> bool:
-        """Do these verified lines end with seq ``last``?"""
-        end = lines.last_line()
-        return parse_seq(end) == last and (link is None or link_after(end) == link)
+    def _was_replaced(self, first: int, fd: int, tail: Tail) -> bool:
+        """Is the open file another one than when the tail was found, or not the one of its name any more?"""
+        inode = self.disk.fstat(fd).st_ino
+        return (first == tail.first and inode != tail.inode) or (
+            self.disk.stat(self.segment_path(first)).st_ino != inode
+        )
 
     def line(self, seq: int) -> bytes:
         """One line as it was written. Only this one is verified, not those it is found by."""

@@ -65,7 +65,8 @@ class FileReading(Storage):
     # --- entries ---------------------------------------------------------------------------------------------
 
     def _reader(self, chat: str) -> LogReader:
-        self._check_process()
+        if self._forked:
+            self._check_process()
         with self._opening:
             folder = self._readers.pop(chat, None)
             if folder is None:
