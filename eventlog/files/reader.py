@@ -8,8 +8,9 @@ nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from chatfold.eventlog.codec import Page, decode_page, resolve_line
@@ -86,24 +87,28 @@ class LogReader(LogEnd):
         end = self.tail().position.seq
         last = end if last is None else min(last, end)
         while first <= last:
-            place = self._seek(first)
-            sealed: SealedSegment | None = None
+            place, sealed, judged = self._seek(first), None, 0
             while place.position.seq < last:
-                if place.position.seq < place.first:  # a segment starts
-                    sealed = found = page = None  # first of all: the next one gets the same memory
-                    sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
+                if size > BIG_PAGE and judged != place.first:  # many pages are read: there will be more
+                    judged, sealed, found, page = (
+                        place.first,
+                        None,
+                        None,
+                        None,
+                    )  # the next one gets the same memory
+                    sealed = self._sealed(place, last)
                 found = self._page(place, size, sealed)
                 if found is None:  # the segment was swapped under us: look for the place again
                     self._verify_prefix(place.position)
                     break
-                size = BIG_PAGE
+                size = min(4 * size, 8 * BIG_PAGE)
                 page = found.part(place.position, first, last)
                 first = max(first, found.at.seq + 1)
                 if page is not None:
                     yield page
                 place = Tail(place.first, found.at, place.inode)
                 if found.stop is not PageEnd.MORE and found.at.seq < last:
-                    place = self._next_segment(place, found.stop)
+                    place, sealed = self._next_segment(place, found.stop), None
 
     def _verify_prefix(self, at: Position) -> None:
         """Erasing keeps the links: what was shown so far is still the past of what is there now, or that is another chat."""
@@ -111,10 +116,12 @@ class LogReader(LogEnd):
             raise self._corrupt(self.segment_of(at.seq), at, "another chat was put in this one's place")
 
     def _sealed(self, place: Tail, last: int) -> SealedSegment | None:
-        """The segment that starts here, if it is verified at once."""
+        """The segment of this place, if it is verified at once and goes on from the place."""
         with self.open_segment(place.first) as fd:
-            is_it = self.disk.fstat(fd).st_ino == place.inode
-            return read_if_sealed(self.disk, fd, place.position, last) if is_it else None
+            if self.disk.fstat(fd).st_ino != place.inode:
+                return None
+            sealed = read_if_sealed(self.disk, fd, place.first - 1, last)
+            return sealed if sealed is not None and sealed.has(place) else None
 
     def _page(self, place: Tail, size: int, sealed: SealedSegment | None = None) -> SegmentPage | None:
         with self.open_segment(place.first) as fd:
@@ -123,7 +130,7 @@ class LogReader(LogEnd):
                 return None
             at = place.position
             if sealed is not None:
-                return sealed.page(at, 4 * BIG_PAGE)  # it is in memory: what costs is each page
+                return sealed.page(at, size)
             page = read_page(self.disk, fd, at, size)
             self.offsets.record(place.first, inode, at.seq + 1, at.offset, page.lines)
             if page.stop is PageEnd.BAD and not page.lines:
@@ -210,7 +217,9 @@ class LogReader(LogEnd):
         Offsets only propose the place. The line is believed if the file is one of this chat's segments, and the line
         follows the one before it.
         """
-        status = self.check_belongs(first, fd)
+        return self._line_at(first, fd, seq, self.check_belongs(first, fd))
+
+    def _line_at(self, first: int, fd: int, seq: int, status: os.stat_result) -> bytes:
         near = self._nearest_offset(first, fd, seq, status)
         start, before, line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
         if not (has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq)):
@@ -230,10 +239,10 @@ class LogReader(LogEnd):
             return at.link.decode()
         return link_after(self.line(seq)).decode() if 0 < seq <= at.seq else None
 
-    def resolve_line(self, line: bytes) -> bytes:
-        """The line with everything it keeps elsewhere put back."""
+    def resolve_line(self, line: bytes, line_of: Callable[[int], bytes] | None = None) -> bytes:
+        """The line with everything it keeps elsewhere put back. ``line_of``: if not ``line``."""
         try:
-            return resolve_line(line, self.line, self.blob)
+            return resolve_line(line, line_of or self.line, self.blob)
         except ChatfoldError as error:
             now = self.line(parse_seq(line))
             if now != line:
@@ -242,12 +251,23 @@ class LogReader(LogEnd):
             raise
 
     def entries(self, page: Page) -> list[Entry]:
-        """What verified lines say, whole."""
-        try:
-            return decode_page(page, self.resolve_line)
-        except CorruptLog as error:
-            error.chat = self.chat
-            raise
+        """What verified lines say, whole. A segment that they refer to is proved to be the chat's once a page."""
+        with ExitStack() as stack:
+            segments: dict[int, tuple[int, os.stat_result]] = {}
+
+            def line_of(seq: int) -> bytes:
+                first = self.segment_of(seq)
+                if first not in segments:
+                    fd = stack.enter_context(self._files.open(self.segment_path(first)))
+                    segments[first] = fd, self.check_belongs(first, fd)
+                fd, status = segments[first]
+                return self._line_at(first, fd, seq, status) or self.line(seq)
+
+            try:
+                return decode_page(page, partial(self.resolve_line, line_of=line_of))
+            except CorruptLog as error:
+                error.chat = self.chat
+                raise
 
     # --- finding a line ----------------------------------------------------------------------------------
 
@@ -310,7 +330,7 @@ class LogReader(LogEnd):
         self.offsets.drop(first)
         with self.open_segment(first) as fd:
             at, status = self.read_header_at(first, fd), self.disk.fstat(fd)
-            sealed = read_if_sealed(self.disk, fd, at, _FINAL)
+            sealed = read_if_sealed(self.disk, fd, first - 1, _FINAL)
             while stop is PageEnd.MORE:
                 page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
                 lines = page.page.lines() if sealed else page.lines

@@ -127,7 +127,7 @@ def full(tmp_path: Path) -> Path:
 def read_whole(path: Path, first: int) -> object:
     folder = open_folder(path)
     with folder.open_segment(first) as fd:
-        return read_if_sealed(folder.disk, fd, folder.read_header_at(first, fd), 1 << 62)
+        return read_if_sealed(folder.disk, fd, folder.read_header_at(first, fd).seq, 1 << 62)
 
 
 def test_full_segments_are_read_whole(full: Path) -> None:
