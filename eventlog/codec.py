@@ -300,8 +300,9 @@ def decode_page(page: Page, whole: Callable[[bytes], bytes]) -> list[Entry]:
         entries.clear()
     if entries:
         first, last = entries[0].seq, entries[-1].seq
+        begin = data.rfind(b"\n", page.start, stop - 1) + 1 or page.start
         # As many as there should be, first of all: a seq that somebody made up may be any number.
-        is_whole = len(entries) == last - first + 1 and page.last_line().startswith(b'{"seq":%d,' % last)
+        is_whole = len(entries) == last - first + 1 and data.startswith(b'{"seq":%d,' % last, begin)
         if is_whole and [one.seq for one in entries] == list(range(first, last + 1)):
             return entries
     return list(decode_all(page.lines(), whole))

@@ -43,6 +43,7 @@ from chatfold.eventlog.line import (
 )
 
 _FINAL = 1 << 62  # later than any seq
+_FEW = 4  # segments: at first, the ends of all are compared
 
 
 class LogReader(LogEnd):
@@ -59,6 +60,24 @@ class LogReader(LogEnd):
         super().__init__(path, chat, disk, may_write=may_write, indexing=indexing, files=files)
         self.lock = threading.Lock()  # for those who use one reader on several threads
         self.snapshots: list[int] | None = None  # those that stay, once they were looked for
+
+    def is_near_tail(self) -> bool:
+        """Does it take a few small reads, at most, to find where the log ends? If it cannot be told, then to find that out."""
+        known = self._tail
+        try:
+            if known is None:
+                firsts = self.segments()
+                size = self.disk.stat(self.segment_path(firsts[-1])).st_size
+                return len(firsts) <= _FEW and size <= BIG_PAGE
+            more = self.disk.stat(self.segment_path(known.first)).st_size - known.position.offset
+            return more == 0 or (more <= BIG_PAGE and self.segments()[-1] == known.first)
+        except (OSError, ChatfoldError):
+            return True
+
+    def look(self) -> Tail:
+        """``tail``, on a thread of its caller's."""
+        with self.lock:
+            return self.tail()
 
     def tail(self) -> Tail:
         """Where the log ends now: where we know, as long as the file ends there with the line that was the last one."""

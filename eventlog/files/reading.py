@@ -110,6 +110,8 @@ class FileReading(Storage):
         """What is made of the pages. The first, small ones, are read right here: a thread would take longer than the disk."""
         with folder.translating_deletion():
             try:
+                if not folder.is_near_tail():
+                    await asyncio.to_thread(folder.look)
                 page = _next(folder, pages, made)
             except NoSuchChat:
                 return
@@ -140,8 +142,10 @@ class FileReading(Storage):
     async def head(self, chat: str) -> Head:
         folder = self._reader(chat)
         try:
-            with folder.lock, folder.translating_deletion():
-                return folder.tail().head
+            with folder.translating_deletion():
+                if not folder.is_near_tail():
+                    return (await asyncio.to_thread(folder.look)).head
+                return folder.look().head
         except NoSuchChat:
             self._readers.pop(chat, None)  # whoever follows chats that come and go need not remember them
             return Head()

@@ -116,9 +116,8 @@ class FileStorage(FileReading):
         """So that a fork at the end of the log shares all of it. A short segment is copied: there would be one for each fork."""
         least = self._segment_bytes // _SHORT
         try:
-            with reader.lock:
-                tail = reader.tail()
-        except ChatfoldError:
+            tail = await asyncio.to_thread(reader.look)
+        except (ChatfoldError, OSError):
             return  # whoever forks it is told
         if tail.position.seq == at and not tail.sealed and tail.position.offset >= least:
             await self._queue.seal_at(reader.chat, at, least)
