@@ -221,7 +221,7 @@ class LogReader(LogEnd):
         """One line as it was written. Only this one is verified, not those it is found by."""
         first = self.segment_of(seq)
         with self.open_segment(first) as fd:
-            line = self.line_in(first, fd, seq)
+            line = self._line_in(first, fd, seq, self.check_belongs(first, fd))
         if line:
             return line
         # No index, a wrong one, or damage somewhere: find it by verifying every line on the way.
@@ -230,15 +230,12 @@ class LogReader(LogEnd):
             return page[0]
         raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
-    def line_in(self, first: int, fd: int, seq: int) -> bytes:
+    def _line_in(self, first: int, fd: int, seq: int, status: os.stat_result) -> bytes:
         """One line of the segment that is open here; nothing if it is not found, or does not verify.
 
-        Offsets only propose the place. The line is believed if the file is one of this chat's segments, and the line
-        follows the one before it.
+        Offsets only propose the place. The line is believed if it follows the one before it. The caller has checked that the
+        file is one of this chat's segments, and looks like ``status``.
         """
-        return self._line_at(first, fd, seq, self.check_belongs(first, fd))
-
-    def _line_at(self, first: int, fd: int, seq: int, status: os.stat_result) -> bytes:
         near = self._nearest_offset(first, fd, seq, status)
         start, before, line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
         if not (has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq)):
@@ -280,7 +277,7 @@ class LogReader(LogEnd):
                     fd = stack.enter_context(self._files.open(self.segment_path(first)))
                     segments[first] = fd, self.check_belongs(first, fd)
                 fd, status = segments[first]
-                return self._line_at(first, fd, seq, status) or self.line(seq)
+                return self._line_in(first, fd, seq, status) or self.line(seq)
 
             try:
                 return decode_page(page, partial(self.resolve_line, line_of=line_of))
