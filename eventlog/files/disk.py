@@ -266,11 +266,17 @@ class OpenFiles:
             if self._disk.fstat(file.fd).st_ino == file.status.st_ino:
                 self._disk.close(file.fd)
 
-    def close(self) -> None:
+    def forget(self) -> None:
+        """Close what nobody reads: a file that stays open keeps what was erased on the disk."""
         with self._lock:
             kept, self._kept = self._kept, {}
         for file in kept.values():
             self._close(file)
+
+    def close(self) -> None:
+        """Keep nothing from now on."""
+        self._most = 0
+        self.forget()
 
 
 def read_file(disk: Disk, path: Path) -> bytes:

@@ -7,7 +7,7 @@ import asyncio
 import os
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -141,19 +141,20 @@ class FileStorage(FileReading):
 
     def _redact(self, mine: LogReader, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         chat = mine.chat
-        with (
-            mine.translating_deletion(),
-            closing(self._files),
-        ):  # a file that stays open keeps what was erased on the disk
-            family = find_family(mine, self._root, keys)
-            return redact_chats(self._root, chat, seqs, family, looked_at=keys)
+        try:
+            with mine.translating_deletion():
+                family = find_family(mine, self._root, keys)
+                return redact_chats(self._root, chat, seqs, family, looked_at=keys)
+        finally:
+            self._files.forget()
 
     async def delete(self, chat: str) -> None:
         folder = await self._writable(chat)
 
         def delete() -> None:
-            with suppress(NoSuchChat), holding_lock(folder), closing(self._files):
+            with suppress(NoSuchChat), holding_lock(folder):
                 trash_chat(self._disk, self._root, folder.path)
+            self._files.forget()
 
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
