@@ -15,7 +15,7 @@ NAMES = ("a", "b", "c")
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["read", "read", "rename over", "make anew", "append", "remove"]),
+        st.sampled_from(["read", "read", "rename over", "make anew", "append", "remove", "forget"]),
         st.sampled_from(NAMES),
     ),
     max_size=30,
@@ -67,7 +67,12 @@ def test_what_is_read_is_what_the_name_has(
         expected = (folder / name).read_bytes() if (folder / name).exists() else None
         assert _read(files, disk, folder / name) == expected
         assert len(_open_in(folder)) <= most
+        if how == "forget":
+            files.forget()
+            assert not _open_in(folder)
     files.close()
+    for name in NAMES:
+        _read(files, disk, folder / name)
     assert not _open_in(folder)
 
 
