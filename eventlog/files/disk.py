@@ -232,7 +232,7 @@ class OpenFiles:
             kept = self._kept.pop(path, None)
         file = kept and self._prove(path, kept)
         if file is None:
-            fd = self._disk.open_read(path)
+            fd = self._open(path)
             status = self._disk.fstat(fd)
             file = OpenFile(fd, status, is_settled(status))
         try:
@@ -246,6 +246,15 @@ class OpenFiles:
             for one in excess:
                 if one is not None:
                     self._close(one)
+
+    def _open(self, path: Path) -> int:
+        try:
+            return self._disk.open_read(path)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._kept:
+                raise
+        self.forget()  # there are no more descriptors, and we have some to spare
+        return self._disk.open_read(path)
 
     def _prove(self, path: Path, kept: OpenFile) -> OpenFile | None:
         """The file, if it is still the one of its name; else it is closed."""
