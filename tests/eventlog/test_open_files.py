@@ -1,5 +1,6 @@
 """Files that stay open are read like files that are opened anew each time, whatever is put in their place."""
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -83,6 +84,31 @@ def _open_in(folder: Path) -> list[str]:
         with suppress(FileNotFoundError):
             found.append(str(fd.readlink()))
     return [name for name in found if name.startswith(str(folder))]
+
+
+class FewDescriptors(Disk):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open_read(self, path: Path) -> int:
+        if len(_open_in(self.folder)) >= 2:
+            raise OSError(errno.EMFILE, "no more descriptors")
+        return super().open_read(path)
+
+
+def test_without_descriptors_those_that_are_kept_are_given_up(tmp_path: Path) -> None:
+    disk = FewDescriptors(tmp_path)
+    files = OpenFiles(disk, 8)
+    for name in NAMES:
+        (tmp_path / name).write_bytes(name.encode())
+        assert _read(files, disk, tmp_path / name) == name.encode()
+    with (
+        files.open(tmp_path / "a"),
+        files.open(tmp_path / "b"),
+        pytest.raises(OSError, match="descriptors"),
+    ):
+        _read(files, disk, tmp_path / "c")
+    files.close()
 
 
 def test_a_descriptor_that_another_part_of_the_process_closed_is_left_alone(tmp_path: Path) -> None:
