@@ -21,7 +21,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from itertools import chain
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -258,7 +257,7 @@ class Storage(Snapshots, Leases, Deltas, ABC):
     async def _decode(self, chat: str, page: Page) -> list[Entry]:
         """The entries of verified lines, with all that they keep elsewhere, which is read first."""
         if page.data.find(DEL_BYTE, page.start, page.end) < 0:
-            return list(chain.from_iterable(decode_page(page, bytes)))
+            return decode_page(page, bytes)
         while True:
             try:
                 return await self._resolve(chat, page)
@@ -278,7 +277,7 @@ class Storage(Snapshots, Leases, Deltas, ABC):
         def whole(line: bytes) -> bytes:
             return resolve_line(line, lines.__getitem__, blobs.__getitem__)
 
-        return list(chain.from_iterable(decode_page(page, whole)))
+        return decode_page(page, whole)
 
     async def _with_blobs(self, chat: str, page: Page) -> tuple[Page, dict[str, bytes]]:
         while True:

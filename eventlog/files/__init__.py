@@ -26,6 +26,6 @@ An append. ``FileStorage`` hands it to ``CommitQueue``. If the chat is free and 
 runs on the event loop: it takes the lock, sees that the segment ends where its tail says, numbers, writes once, unlocks. A thread
 syncs and answers. Otherwise a thread does all of it, for all appends that came meanwhile. ``head`` is written a moment later.
 
-A read. ``LogReader.tail`` says how far; pages are read up to there, each from files opened anew, so that an erasure, a roll or a
-deletion is noticed. ``offsets`` and ``seen`` propose places; a line decides.
+A read. ``LogReader.tail`` says how far; pages are read up to there. ``OpenFiles`` keeps segments open and proves each time that the
+file is still the one of its name, so that an erasure, a roll or a deletion is noticed. ``offsets`` and ``seen`` propose places; a line decides.
 """

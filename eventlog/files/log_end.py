@@ -12,8 +12,7 @@ from pathlib import Path
 from chatfold.eventlog.errors import CorruptLog, NoSuchChat
 from chatfold.eventlog.files.cache import Cache
 from chatfold.eventlog.files.chat_segments import ChatSegments
-from chatfold.eventlog.files.continuity import is_settled, stat_key
-from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.disk import Disk, OpenFiles, is_settled, stat_key
 from chatfold.eventlog.files.offsets import Offsets
 from chatfold.eventlog.files.recovery import Ending, classify_ending, classify_file_ending
 from chatfold.eventlog.files.segment import (
@@ -33,8 +32,10 @@ from chatfold.eventlog.files.watermark import Watermark, read_watermark
 class LogEnd(ChatSegments):
     """``indexing``: for a writer, who keeps the index of a segment that it has filled, and must have seen all of it."""
 
-    def __init__(self, path: Path, chat: str, disk: Disk, *, may_write: bool, indexing: bool) -> None:
-        super().__init__(path, chat, disk)
+    def __init__(
+        self, path: Path, chat: str, disk: Disk, *, may_write: bool, indexing: bool, files: OpenFiles | None
+    ) -> None:
+        super().__init__(path, chat, disk, files)
         self.cache = Cache(path, disk, may_write=may_write)
         self.offsets = Offsets(self.cache)
         self._indexing = indexing
@@ -52,7 +53,7 @@ class LogEnd(ChatSegments):
         self._firsts = []
         self.offsets.forget()
 
-    def tail(self) -> Tail:
+    def find_tail(self) -> Tail:
         """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
         if self._tail is not None and self._is_unchanged(self._tail):
             return self._tail

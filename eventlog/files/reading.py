@@ -18,7 +18,7 @@ from chatfold.eventlog.errors import (
 )
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.chat_dir import chat_keys, chat_path
-from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.disk import Disk, OpenFiles
 from chatfold.eventlog.files.listing import StoreListing
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
@@ -39,6 +39,7 @@ from chatfold.eventlog.transfer import ExportWriter
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
+_OPEN_FILES = 64  # segments that stay open for reading, of all chats
 _HERE = 2  # pages that are read without a thread
 
 P = TypeVar("P")
@@ -55,6 +56,7 @@ class FileReading(Storage):
         self._forked = False  # by os.fork, in the child
         self._readers: dict[str, LogReader] = {}
         self._past: dict[str, Seen] = {}
+        self._files = OpenFiles(disk, _OPEN_FILES)
         self._opening = threading.Lock()
         self._notifier = Notifier()
         self._listing = StoreListing(root, disk, may_write=not read_only)
@@ -62,7 +64,8 @@ class FileReading(Storage):
     # --- entries ---------------------------------------------------------------------------------------------
 
     def _reader(self, chat: str) -> LogReader:
-        self._check_process()
+        if self._forked:
+            self._check_process()
         with self._opening:
             folder = self._readers.pop(chat, None)
             if folder is None:
@@ -73,7 +76,8 @@ class FileReading(Storage):
             return folder
 
     def _open_reader(self, chat: str) -> LogReader:
-        return LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
+        path, may_write = chat_path(self._root, chat), not self.read_only
+        return LogReader(path, chat, self._disk, may_write=may_write, files=self._files)
 
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
@@ -105,6 +109,8 @@ class FileReading(Storage):
         """What is made of the pages. The first, small ones, are read right here: a thread would take longer than the disk."""
         with folder.translating_deletion():
             try:
+                if not folder.is_near_tail():
+                    await asyncio.to_thread(folder.look)
                 page = _next(folder, pages, made)
             except NoSuchChat:
                 return
@@ -152,8 +158,10 @@ class FileReading(Storage):
     async def head(self, chat: str) -> Head:
         folder = self._reader(chat)
         try:
-            with folder.lock, folder.translating_deletion():
-                return folder.tail().head
+            with folder.translating_deletion():
+                if not folder.is_near_tail():
+                    return (await asyncio.to_thread(folder.look)).head
+                return folder.look().head
         except NoSuchChat:
             self._readers.pop(chat, None)  # whoever follows chats that come and go need not remember them
             return Head()

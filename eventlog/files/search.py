@@ -7,7 +7,6 @@ those of ``Storage.search``, which asks every entry. Lines that are not proposed
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
 
 from chatfold.eventlog.codec import DEL_BYTE, decode
 from chatfold.eventlog.errors import CorruptLog
@@ -15,7 +14,6 @@ from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.blobs import BLOBS
 from chatfold.eventlog.files.disk import Disk, read_at, read_file
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.scan import QuotedLines
 from chatfold.eventlog.line import ENTRY_PREFIX, has_valid_sum, parse_seq
 from chatfold.eventlog.needle import Needle
 from chatfold.eventlog.search import Query, Spans, is_within
@@ -31,14 +29,13 @@ def search_back(folder: LogReader, query: Query, without: Spans = ()) -> Iterato
 
     A chat that is not there has none, and one that is deleted meanwhile no more.
     """
-    with folder.ignoring_deletion(), closing(QuotedLines(folder)) as quoted:
-        yield from _Search(folder, quoted, query, without).run()
+    with folder.ignoring_deletion():
+        yield from _Search(folder, query, without).run()
 
 
 class _Search:
-    def __init__(self, folder: LogReader, quoted: QuotedLines, query: Query, without: Spans) -> None:
+    def __init__(self, folder: LogReader, query: Query, without: Spans) -> None:
         self._folder = folder
-        self._quoted = quoted
         self._query = query
         self._without = without
         self._needle = Needle(query)
@@ -88,7 +85,7 @@ class _Search:
 
     def _is_in_line(self, seq: int) -> bool:
         if seq not in self._lines:
-            self._lines[seq] = self._needle.may_stand_in(self._quoted.line(seq))
+            self._lines[seq] = self._needle.may_stand_in(self._folder.line(seq))
         return self._lines[seq]
 
     def _is_in_blob(self, digest: bytes) -> bool:
@@ -112,7 +109,7 @@ class _Search:
             raise CorruptLog("a line does not verify", offset=offset + start)
         if not line.startswith(ENTRY_PREFIX) or is_within(parse_seq(line), self._without):
             return None
-        return decode(self._quoted.resolve(line))
+        return decode(self._folder.resolve_line(line))
 
 
 def _pieces_back(disk: Disk, fd: int, end: int) -> Iterator[tuple[int, bytes]]:

@@ -137,26 +137,27 @@ class FileStorage(FileReading):
     # --- forking, erasing, deleting ----------------------------------------------------------------------
 
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
-        folder = await self._writable(chat)
+        self._check_writable(chat)
+        await self._preparation.finish()
+        parent = self._reader(chat)  # which knows the chat already
         if not has_path(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
-            await self._end_segment(chat, at)
+            await self._end_segment(parent, at)
 
         def fork() -> Entry:
-            with _in_our_words(chat, folder.path), holding_lock(folder):
-                return fork_chat(folder, self._root, new, at, first, self._clock)
+            with _in_our_words(chat, parent.path), holding_lock(parent):
+                return fork_chat(parent, self._root, new, at, first, self._clock)
 
         return await asyncio.to_thread(fork)
 
-    async def _end_segment(self, chat: str, at: int) -> None:
+    async def _end_segment(self, reader: LogReader, at: int) -> None:
         """So that a fork at the end of the log shares all of it. A short segment is copied: there would be one for each fork."""
-        reader, least = self._reader(chat), self._segment_bytes // _SHORT
+        least = self._segment_bytes // _SHORT
         try:
-            with reader.lock:
-                tail = reader.tail()
-        except ChatfoldError:
+            tail = await asyncio.to_thread(reader.look)
+        except (ChatfoldError, OSError):
             return  # whoever forks it is told
         if tail.position.seq == at and not tail.sealed and tail.position.offset >= least:
-            await self._queue.seal_at(chat, at, least)
+            await self._queue.seal_at(reader.chat, at, least)
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         path = (await self._writable(chat)).path
@@ -177,9 +178,12 @@ class FileStorage(FileReading):
 
     def _redact(self, mine: LogReader, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         chat = mine.chat
-        with mine.translating_deletion():
-            family = find_family(mine, self._root, keys)
-            return redact_chats(self._root, chat, seqs, family, looked_at=keys)
+        try:
+            with mine.translating_deletion():
+                family = find_family(mine, self._root, keys)
+                return redact_chats(self._root, chat, seqs, family, looked_at=keys)
+        finally:
+            self._files.forget()
 
     async def delete(self, chat: str) -> None:
         folder = await self._writable(chat)
@@ -187,6 +191,7 @@ class FileStorage(FileReading):
         def delete() -> None:
             with suppress(NoSuchChat), holding_lock(folder):
                 trash_chat(self._disk, self._root, folder.path)
+            self._files.forget()
 
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
@@ -211,6 +216,7 @@ class FileStorage(FileReading):
         if self._closed or self._forked:
             return
         self._closed = True
+        self._files.close()
         if self._notifier.is_running or self._listing.has_unsaved:
             try:
                 await asyncio.to_thread(self._let_go)

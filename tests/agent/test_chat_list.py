@@ -373,32 +373,36 @@ async def test_a_chat_that_is_mended_is_listed_again(root: Path) -> None:
 
 
 class Counting(Disk):
-    """Which segments were opened, and how much of them was read."""
+    """Of which chats segments were read, and how much of them."""
 
     def __init__(self) -> None:
-        self.opened: list[str] = []
+        self.read: list[str] = []
         self.bytes = 0
-        self._segments: set[int] = set()
+        self._segments: dict[int, str] = {}
 
     def open_read(self, path: Path) -> int:
         fd = super().open_read(path)
-        self._segments.discard(fd)
         if path.suffix == ".jsonl":
-            self.opened.append(path.parent.name)
-            self._segments.add(fd)
+            self._segments[fd] = path.parent.name
         return fd
+
+    def close(self, fd: int) -> None:
+        self._segments.pop(fd, None)
+        super().close(fd)
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         data = super().pread(fd, size, offset)
-        self.bytes += len(data) if fd in self._segments else 0
+        if fd in self._segments:
+            self.read.append(self._segments[fd])
+            self.bytes += len(data)
         return data
 
 
-async def opened_by(store: Store, disk: Counting) -> list[str]:
-    """The chats of which listing opens a segment."""
-    disk.opened.clear()
+async def read_by(store: Store, disk: Counting) -> list[str]:
+    """The chats of which listing reads a segment."""
+    disk.read.clear()
     await listed(store)
-    return sorted(set(disk.opened))
+    return sorted(set(disk.read))
 
 
 async def test_of_chats_that_did_not_change_nothing_is_read(root: Path) -> None:
@@ -408,19 +412,19 @@ async def test_of_chats_that_did_not_change_nothing_is_read(root: Path) -> None:
             await store.log.append(key, user("a question"))
     await settle()
     async with Store(FileStorage(root, disk=disk)) as store:
-        assert await opened_by(store, disk) == ["a", "b", "c"]
-        assert await opened_by(store, disk) == []
+        assert await read_by(store, disk) == ["a", "b", "c"]
+        assert await read_by(store, disk) == []
         await store.log.append("b", user("another question"))
         await settle()
-        assert await opened_by(store, disk) == ["b"]
+        assert await read_by(store, disk) == ["b"]
         await store.log.fork("a", "d")
         await settle()
-        assert await opened_by(store, disk) == ["d"]
+        assert await read_by(store, disk) == ["d"]
     async with Store(FileStorage(root, disk=disk)) as store:
-        assert "a" not in await opened_by(store, disk)
-        assert await opened_by(store, disk) == []
+        assert "a" not in await read_by(store, disk)
+        assert await read_by(store, disk) == []
     async with Store(FileStorage(root, disk=disk, read_only=True)) as store:
-        assert await opened_by(store, disk) == []
+        assert await read_by(store, disk) == []
 
 
 async def test_a_long_chat_with_a_snapshot_is_listed_by_reading_little_of_it(root: Path) -> None:

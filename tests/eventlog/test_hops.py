@@ -48,12 +48,15 @@ class Hops:
     def __init__(self) -> None:
         self.is_counting = False
         self.seen: Counter[tuple[str, str]] = Counter()
+        self.lengths: dict[str, int] = {}  # in lines
 
     def __call__(self, frame: FrameType, event: str, _arg: object) -> None:
         code = frame.f_code
         is_ours = code.co_filename.startswith(OURS) and not code.co_name.startswith("<")
         if self.is_counting and event == "call" and is_ours:
             self.seen[code.co_filename, code.co_qualname] += 1
+            lines = [line for _, _, line in code.co_lines() if line is not None]
+            self.lengths[code.co_qualname] = max(lines) - code.co_firstlineno + 1
 
     @property
     def functions(self) -> int:
@@ -113,5 +116,6 @@ async def test_the_last_entries_are_read_with_few_functions(root: Path, hops: Ho
         await log.last("chat", 50)
         hops.is_counting = False
     names = "\n".join(f"{Path(file).name} {name}" for file, name in hops.seen)
-    assert hops.functions <= 55, names
-    assert hops.modules <= 11, names
+    assert hops.functions <= 25, names
+    assert hops.modules <= 8, names
+    assert max(hops.lengths.values()) <= 40, hops.lengths

@@ -237,3 +237,84 @@ async def test_what_grows_is_looked_at_while_the_loop_goes_on(filled: Path, verb
         disk.is_slow = True
         await _going_on(disk, verb(log))
         disk.is_slow = False
+
+
+# --- a reader's first look ----------------------------------------------------------------------------------
+
+
+class SlowSegments(Waiting):
+    """Waits where a segment is opened; knows which threads did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+        self.ticked.set()
+
+    def open_read(self, path: Path) -> int:
+        if path.suffix == ".jsonl":
+            self.threads.add(threading.get_ident())
+            self.wait()
+        return super().open_read(path)
+
+
+async def _read(log: Log) -> None:
+    async for _ in log.read("chat", 1, 1):
+        break
+
+
+async def _read_back(log: Log) -> None:
+    async for _ in log.read_back("chat"):
+        break
+
+
+LOOKS: dict[str, Verb] = {
+    "head": lambda log: log.head("chat"),
+    "last": lambda log: log.last("chat", 1),
+    "read": _read,
+    "read back": _read_back,
+}
+
+
+async def _write(root: Path, count: int, size: int, segment_bytes: int) -> None:
+    async with Log(FileStorage(root, segment_bytes=segment_bytes)) as log:
+        for number in range(count):
+            text = f"{number:05d}" * (size // 5)  # each another one: none is written as a reference
+            await log.append("chat", Noted("more", text), durability="off")
+
+
+SHAPES = {"many segments": (20, 300, 500), "a long open segment": (20, 30_000, 1 << 20)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("verb", LOOKS)
+async def test_a_long_log_is_first_looked_at_while_the_loop_goes_on(
+    root: Path, verb: str, shape: str
+) -> None:
+    await _write(root, *SHAPES[shape])
+    disk = SlowSegments()
+    disk.ticked.clear()
+    async with Log(FileStorage(root, disk=disk)) as log:
+        await _going_on(disk, LOOKS[verb](log))
+
+
+@pytest.mark.parametrize("verb", LOOKS)
+async def test_what_others_wrote_meanwhile_is_found_while_the_loop_goes_on(root: Path, verb: str) -> None:
+    disk = SlowSegments()
+    async with Log(FileStorage(root)) as writer, Log(FileStorage(root, disk=disk)) as log:
+        await writer.append("chat", Noted("first"))
+        assert (await log.head("chat")).seq == 1
+        for number in range(40):
+            await writer.append("chat", Noted("more", f"{number:05d}" * 8_000), durability="off")
+        log.storage._files.close()  # type: ignore[attr-defined]  # it opens the segment again
+        disk.begun.clear()
+        disk.ticked.clear()
+        await _going_on(disk, LOOKS[verb](log))
+        assert (await log.head("chat")).seq == 41
+
+
+@pytest.mark.parametrize("verb", LOOKS)
+async def test_a_short_log_is_looked_at_without_a_thread(filled: Path, verb: str) -> None:
+    disk = SlowSegments()
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        await LOOKS[verb](log)
+        assert disk.threads == {threading.get_ident()}
