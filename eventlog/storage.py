@@ -17,9 +17,8 @@ What the methods promise together, over any number of storages open on one place
 - An id and a key are looked up over the whole history, however long ago they were used.
 """
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -48,14 +47,6 @@ Durability: TypeAlias = Literal["full", "normal", "off"]
 
 All three survive a killed process; only ``full`` survives a power cut right after the append.
 """
-
-
-Clock: TypeAlias = Callable[[], int]
-"""Epoch milliseconds. ``ts`` is for people: it orders nothing, and may jump as the clock does."""
-
-
-def now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class ChatPage(msgspec.Struct, frozen=True):

@@ -5,13 +5,11 @@ from contextlib import suppress
 
 from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.errors import ChatfoldError
-from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.lookups import Lookups
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.line import link_after
 
 _NEARBY = 5000  # entries: about a segment
-_ENDS = 1024
 
 
 class FolderHistory:
@@ -21,10 +19,10 @@ class FolderHistory:
         self._folder = folder
         self._lookups = Lookups(folder.path, folder.disk, self._whole_lines, folder.link)
         self._pending: dict[int, bytes] = {}  # and those of the folder that were asked for meanwhile
-        self._batch_ends: dict[
-            int, str
-        ] = {}  # seq -> link, of the last batches: each of many appenders knows another
-        self._tracking = False  # are the lookups up to date while entries are numbered?
+        # seq -> link, of the last batches, which the writer keeps: each of many appenders knows another.
+        self.batch_ends: dict[int, str] = {}
+        self.is_tracking = False
+        self._is_current = False  # are the lookups up to date while entries are numbered?
 
     # --- what ``build_batch`` asks -------------------------------------------------------------------------
 
@@ -38,14 +36,14 @@ class FolderHistory:
         return line
 
     def link(self, seq: int) -> str:
-        return self._batch_ends.get(seq) or link_after(self.line(seq)).decode()
+        return self.batch_ends.get(seq) or link_after(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self._folder.blob(digest)
 
     def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
         self._pending[seq] = line
-        if self._tracking:
+        if self._is_current:
             self._lookups.add(seq, fingerprints)
 
     # --- around it ------------------------------------------------------------------------------------
@@ -58,7 +56,7 @@ class FolderHistory:
         """
         if not self.is_prepared(requests, head):
             self._lookups.catch_up(head, at_most=None if _has_ids(requests) else _NEARBY)
-        self._tracking = self._lookups.knows(head, ids=False)
+        self._is_current = self._lookups.knows(head, ids=False)
 
     def is_prepared(self, requests: Sequence[AppendRequest], head: int) -> bool:
         """Would ``prepare`` have nothing to read?"""
@@ -69,16 +67,6 @@ class FolderHistory:
         """The chat is being made by us: there is nothing before it to read."""
         self._lookups.begin_empty()
 
-    def add_batch_end(self, head: Head) -> None:
-        """A batch that was numbered, and will be written or ``discard_pending``."""
-        if len(self._batch_ends) >= _ENDS:
-            self._batch_ends.clear()
-        self._batch_ends[head.seq] = head.link
-
-    def clear_batch_ends(self) -> None:
-        """Somebody else has written: what ours are followed by is for the lines to say."""
-        self._batch_ends.clear()
-
     def mark_written(self, old: int, new: int) -> None:
         """Everything that was numbered after ``old`` is in the folder now, up to ``new``."""
         self._lookups.reach(old, new)
@@ -86,7 +74,7 @@ class FolderHistory:
 
     def discard_pending(self) -> None:
         """Some of what was numbered will never be written."""
-        self._batch_ends.clear()
+        self.batch_ends.clear()
         self._pending.clear()
         self._lookups.forget_recent()
 

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import deque
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 HAS_EVENTFD = sys.platform == "linux" and hasattr(os, "eventfd")
 
@@ -33,11 +33,6 @@ class Inbox:
             self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self._close_fd = weakref.finalize(self, os.close, self._fd)
             loop.add_reader(self._fd, self._drain)
-
-    def create_future(self) -> asyncio.Future[Any]:
-        loop = self._loop()
-        assert loop is not None
-        return loop.create_future()
 
     def add(self, answer: Answer) -> None:
         """From any thread."""

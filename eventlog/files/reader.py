@@ -15,7 +15,7 @@ from chatfold.eventlog.codec import Page, decode_page, resolve_line
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.log_end import LogEnd
+from chatfold.eventlog.files.log_end import LogEnd, TailCell
 from chatfold.eventlog.files.offsets import STRIDE
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
 from chatfold.eventlog.files.segment import (
@@ -45,9 +45,16 @@ _FINAL = 1 << 62  # later than any seq
 
 class LogReader(LogEnd):
     def __init__(
-        self, path: Path, chat: str, disk: Disk, *, may_write: bool = False, indexing: bool = False
+        self,
+        path: Path,
+        chat: str,
+        disk: Disk,
+        end: TailCell | None = None,
+        *,
+        may_write: bool = False,
+        indexing: bool = False,
     ) -> None:
-        super().__init__(path, chat, disk, may_write=may_write, indexing=indexing)
+        super().__init__(path, chat, disk, end, may_write=may_write, indexing=indexing)
         self.lock = threading.Lock()  # for those who use one reader on several threads
         self.snapshots: list[int] | None = None  # those that stay, once they were looked for
 

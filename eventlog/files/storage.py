@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest
+from chatfold.eventlog.batch import AppendRequest, Clock, now
 from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.errors import (
     ChatExists,
@@ -37,7 +37,7 @@ from chatfold.eventlog.files.reading import FileReading
 from chatfold.eventlog.files.redact import find_family, redact_chats
 from chatfold.eventlog.files.segment import SEGMENT_BYTES
 from chatfold.eventlog.files.writer import LogWriter
-from chatfold.eventlog.storage import Clock, Durability, now
+from chatfold.eventlog.storage import Durability
 
 _SHORT = 32  # a segment that is shorter than this part of a full one stays open when it is forked
 
@@ -62,7 +62,7 @@ class FileStorage(FileReading):
         self._durability = durability
         self._clock = clock
         self._segment_bytes = segment_bytes
-        self._queue = CommitQueue(self._open_writer, self._publish)
+        self._queue = CommitQueue(self._open_writer, self._notifier)
         self._preparation = Preparation(self._disk, self._root)
         self._closed = False
         _storages.add(self)
@@ -87,8 +87,10 @@ class FileStorage(FileReading):
 
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
+        with self._opening:
+            end = self._end_of(chat)
         ensure_root = self._preparation.ensure_root
-        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes, ensure_root)
+        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes, ensure_root, end)
 
     def _check_writable(self, chat: str) -> None:
         self._check_process()
@@ -154,6 +156,7 @@ class FileStorage(FileReading):
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
         self._indexes.pop(chat, None)
+        self._ends.pop(chat, None)
         self._queue.drop_chat(chat)
 
     async def _writable(self, chat: str) -> LogReader:
