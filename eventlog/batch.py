@@ -26,6 +26,7 @@ from chatfold.eventlog.errors import ChatDeleted, Conflict, CorruptLog, IdConfli
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.line import (
     DECODE_ERRORS,
+    SYNCED,
     build_line,
     decode_raw_fields,
     format_fields,
@@ -164,7 +165,7 @@ def _number(
             said_at = said_at if said_at != now else None
             names = format_prefix(now, run, name, key, said_at)
         raw, fingerprints = _shorten(event, history) if event.texts else (event.raw, [])
-        line = build_line(seq, names, raw, place if durable is None else format_fields(batch, durable), prev)
+        line = build_line(seq, names, raw, place if durable is None else place + SYNCED % durable, prev)
         if history.is_tracking:
             if name is not None:
                 fingerprints.append(id_fingerprint(name))

@@ -41,6 +41,7 @@ class HeldLog:
         self.end.tail = None
         self.durable_seq = 0
         self.is_watermark_due = False  # was more synced than ``head`` says?
+        self.is_seal_due = False  # is there ``seal_work``?
         self.reader = LogReader(self._path, self._chat, self._disk, self.end, may_write=True, indexing=True)
 
     def close(self) -> None:
@@ -159,7 +160,7 @@ class HeldLog:
         size = self._segment.size
         tail = cut_torn_tail(self.reader, self._segment.fd, tail)
         if size > tail.position.offset:
-            self._segment.sync_all()
+            self._segment.sync()
         return tail
 
     def _leave_poison_mark(self) -> None:
@@ -175,12 +176,6 @@ class HeldLog:
         return True
 
     # --- durability ------------------------------------------------------------------------------------------
-
-    def _sync(self) -> None:
-        tail = self.end.tail
-        if tail is not None and self._segment is not None and self.durable_seq < tail.position.seq:
-            self._segment.sync(tail)
-            self.durable_seq, self.is_watermark_due = tail.position.seq, True
 
     def write_watermark(self) -> None:
         """Write down what was synced. Needs no lock: a watermark that is late is still true."""
@@ -210,7 +205,7 @@ class HeldLog:
         if first == tail.first:
             return tail  # it has no entry yet
         if tail.sealed:  # by a writer that may have been killed before it was durable, which the new segment takes for granted
-            self._segment.sync_all()
+            self._segment.sync()
         header = header_line(tail.head) + b"\n"
         path = self.reader.segment_path(first)
         replace_file(self._disk, path, header)
@@ -222,6 +217,7 @@ class HeldLog:
 
     def seal_work(self) -> Callable[[], None] | None:
         """What to do on another thread, so that the segment's seal is nearly ready when it is filled; None: nothing."""
+        self.is_seal_due = False
         tail, segment = self.end.tail, self._segment
         if self._is_poisoned or tail is None or segment is None or not segment.is_seal_due:
             return None

@@ -5,43 +5,17 @@ One thread at a time is in a chat's writer: the one that has its ``turn``. Who f
 other, and no append is left behind.
 """
 
-import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-import msgspec
-
-from chatfold.eventlog.batch import AppendRequest, Batch
-from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.inbox import Inbox
+from chatfold.eventlog.files.inbox import PendingAppend
 from chatfold.eventlog.files.writer import LogWriter
-from chatfold.eventlog.storage import Durability
 
 OPEN_CHATS = 128
 """Chats whose files stay open."""
 
 GROUP_BYTES = 4 << 20
-
-
-class PendingAppend(msgspec.Struct, eq=False):
-    """An append on its way and the future that waits for it. Without a ``request``, a sync or the end of a segment."""
-
-    request: AppendRequest | None = None
-    durability: Durability = "full"
-    inbox: Inbox | None = None
-    future: asyncio.Future[list[Entry]] | None = None
-    result: Batch | Exception | None = None  # once it is written, or will never be
-    seal: tuple[int, int] | None = None
-
-    def settle(self) -> None:
-        """Give the answer, on the future's loop. A cancelled append is on disk all the same."""
-        if self.future is None or self.future.done():
-            return
-        if isinstance(self.result, Exception):
-            self.future.set_exception(self.result)
-        else:
-            self.future.set_result(self.result.entries if self.result else [])
 
 
 class OpenChat:

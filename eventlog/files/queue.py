@@ -14,10 +14,10 @@ from functools import partial
 from chatfold.eventlog.batch import AppendRequest, Batch
 from chatfold.eventlog.errors import ChatfoldError
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.inbox import Inboxes
+from chatfold.eventlog.files.inbox import Inboxes, PendingAppend
 from chatfold.eventlog.files.lock import WouldBlock
 from chatfold.eventlog.files.notify import Notifier
-from chatfold.eventlog.files.open_chat import OpenChat, OpenChats, PendingAppend
+from chatfold.eventlog.files.open_chat import OpenChat, OpenChats
 from chatfold.eventlog.files.threads import Threads
 from chatfold.eventlog.files.writer import LogWriter
 from chatfold.eventlog.storage import Durability
@@ -178,7 +178,9 @@ class CommitQueue:
         """
         while True:
             if group:
-                self._commit(chat, group)
+                chat.is_shared = len(group) > 1
+                if group[0].result is None:  # the one that comes with the turn may be written already
+                    self._commit(chat, group)
                 self._sync(chat, group)
             if chat.writer.has_cache_work:
                 self._reply(chat, group)
@@ -186,7 +188,7 @@ class CommitQueue:
                 chat.writer.flush_cache()
             if chat.is_gone:
                 chat.writer.close()
-            following = chat.take_group()
+            following = chat.take_group() if chat.pending else []
             is_left = not following and chat.leave()
             self._reply(chat, group)
             if is_left:
@@ -196,13 +198,11 @@ class CommitQueue:
             self._close_idle()
 
     def _commit(self, chat: OpenChat, group: list[PendingAppend]) -> None:
-        """Write what is not written yet. Each append gets its result; an error that concerns all is given to all."""
-        appends = [pending for pending in group if pending.request is not None and pending.result is None]
-        chat.is_shared = len(group) > 1
-        if not appends:
-            return
+        """Write the appends of the group. Each gets its result; an error that concerns all is given to all."""
+        appends = [pending for pending in group if pending.request is not None]
         try:
-            results = chat.writer.commit([pending.request for pending in appends if pending.request])
+            requests = [pending.request for pending in appends if pending.request is not None]
+            results = chat.writer.commit(requests) if requests else []
         except BaseException as error:  # noqa: BLE001 (reported to every caller)
             results = [to_reported(error)] * len(appends)
         for pending, result in zip(appends, results, strict=True):
@@ -236,7 +236,7 @@ class CommitQueue:
 
     def _look_after(self, chat: OpenChat, durability: Durability) -> None:
         """The chat's turn is ours."""
-        work = chat.writer.seal_work()
+        work = chat.writer.seal_work() if chat.writer.is_seal_due else None
         if work is not None:
             self._threads.submit(work)
         if durability == "off":

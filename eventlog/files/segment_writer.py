@@ -99,16 +99,11 @@ class SegmentWriter:
             raise WriteFailed from error
         raise WriteFailed from OSError(errno.EBADF, "another part of this process closed our file")
 
-    def sync(self, tail: Tail) -> None:
-        """Make everything up to ``tail`` durable. Needs no lock.
+    def sync(self) -> None:
+        """Make all that is in the file durable. Needs no lock.
 
         What others do to the file meanwhile (roll, redact, delete), they sync themselves.
         """
-        if not self.is_at(tail):  # the lock does not keep others out
-            raise WriteFailed from OSError(errno.EBADF, "another writer wrote at the same time")
-        self.sync_all()
-
-    def sync_all(self) -> None:
         try:
             self._disk.sync(self.fd)
         except OSError as error:
@@ -127,7 +122,7 @@ class SegmentWriter:
 
     def write_seal(self, tail: Tail) -> None:
         """Write the seal; durable on return. OSError if there is no room: the file is as it was."""
-        self.sync_all()  # on the descriptor that wrote, which is told of any earlier failure
+        self.sync()  # on the descriptor that wrote, which is told of any earlier failure
         line = self._seal.build_seal(self.path, tail)  # reads: if it fails, no write has failed
         try:
             write_all(self._disk, self.fd, line + b"\n")
@@ -136,4 +131,4 @@ class SegmentWriter:
                 raise WriteFailed from error
             self.cut(tail.position.offset)
             raise
-        self.sync_all()
+        self.sync()

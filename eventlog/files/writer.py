@@ -8,6 +8,7 @@ No room: the callers whose lines did not fit are told, and the writer goes on. A
 leaves a mark for the next one, and all callers get ``DurabilityUnknown`` until the chat is opened again.
 """
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -151,6 +152,7 @@ class LogWriter(HeldLog):
             tail.position.seq + len(lines), lines[-1][-18:-2], tail.position.offset + len(data)
         )
         self.end.tail = Tail(tail.first, position, tail.inode)
+        self.is_seal_due = self._segment.is_seal_due
         self._unrecorded.append((tail, lines))
         if self._history.is_tracking or len(self._unrecorded) >= _UNRECORDED:
             self._record_lines()
@@ -308,8 +310,20 @@ class LogWriter(HeldLog):
 
     def sync(self) -> None:
         """Make everything appended durable. Needs no lock, but nobody else in this writer."""
-        with self._guarded():
+        if self._is_poisoned:
+            raise self._poisoned_error()
+        try:
             self._sync()
+        except BaseException as error:  # noqa: BLE001 (raised again)
+            self._give_up(error)
+
+    def _sync(self) -> None:
+        tail, segment = self.end.tail, self._segment
+        if tail is not None and segment is not None and self.durable_seq < tail.position.seq:
+            if not segment.is_at(tail):  # the lock does not keep others out
+                raise WriteFailed from OSError(errno.EBADF, "another writer wrote at the same time")
+            segment.sync()
+            self.durable_seq, self.is_watermark_due = tail.position.seq, True
 
     def begin_sync(self) -> tuple[int, Tail] | None:
         """What the kernel is to sync, and up to where everything is durable then. None if ``sync`` is to see to it."""
