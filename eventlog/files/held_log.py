@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from chatfold.eventlog.errors import ChatfoldError, CorruptLog
+from chatfold.eventlog.errors import ChatfoldError, CorruptLog, DurabilityUnknown
 from chatfold.eventlog.files.chat_dir import try_remove_temp_files
 from chatfold.eventlog.files.disk import Disk, read_file, replace_file
 from chatfold.eventlog.files.lock import open_lock
@@ -162,6 +162,18 @@ class HeldLog:
         if size > tail.position.offset:
             self._segment.sync()
         return tail
+
+    def _poison(self, cause: BaseException | None) -> DurabilityUnknown:
+        self._is_poisoned = True
+        self._leave_poison_mark()
+        self.close()
+        return self._poisoned_error(cause)
+
+    def _poisoned_error(self, cause: BaseException | None = None) -> DurabilityUnknown:
+        reason = f": {cause}" if cause else ""
+        return DurabilityUnknown(
+            f"a write or sync failed earlier or now{reason}", chat=self._chat, path=self._path
+        )
 
     def _leave_poison_mark(self) -> None:
         """For the writer that opens the chat next: it reads again from the medium."""

@@ -21,8 +21,8 @@ GROUP_BYTES = 4 << 20
 class OpenChat:
     """A chat and its writer, who has the only tail of it.
 
-    ``turn``: who holds it may use the writer. ``is_shared``: did more than one append come while the last ones were written?
-    ``is_sync_due``: is there a ``normal`` append? ``is_gone``: it was deleted, and the last one inside closes its files.
+    ``turn``: who holds it may use the writer. ``is_sync_due``: is there a ``normal`` append? ``is_gone``: it was deleted, and the
+    last one inside closes its files.
     """
 
     def __init__(self, key: str, writer: LogWriter) -> None:
@@ -30,7 +30,6 @@ class OpenChat:
         self.writer = writer
         self.turn = threading.Lock()
         self.pending: deque[PendingAppend] = deque()
-        self.is_shared = False
         self.is_sync_due = False
         self.is_gone = False
 

@@ -48,7 +48,7 @@ class CommitQueue:
         chat = self.chats.get(request.chat)
         if self.chats.has_excess:
             self._close_idle()
-        if chat.is_shared or chat.pending or not chat.turn.acquire(blocking=False):
+        if chat.pending or not chat.turn.acquire(blocking=False):
             return await self._wait(chat, request, durability)
         result: Batch | Exception | None = None
         try:
@@ -132,15 +132,9 @@ class CommitQueue:
         durability: Durability = "full",
         seal: tuple[int, int] | None = None,
     ) -> list[Entry]:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[Entry]] = loop.create_future()
+        future: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
         chat.pending.append(PendingAppend(request, durability, self._inboxes.get(), future, None, seal))
-        if (
-            chat.is_shared
-        ):  # many were answered at once: those who append again in this turn of the loop are one group
-            loop.call_soon(self._serve_pending, chat)
-        else:
-            self._serve_pending(chat)
+        self._serve_pending(chat)
         return await future
 
     def _serve_pending(self, chat: OpenChat) -> None:
@@ -178,7 +172,6 @@ class CommitQueue:
         """
         while True:
             if group:
-                chat.is_shared = len(group) > 1
                 if group[0].result is None:  # the one that comes with the turn may be written already
                     self._commit(chat, group)
                 self._sync(chat, group)

@@ -19,19 +19,18 @@ from chatfold.eventlog.batch import AppendRequest, Batch, Clock, build_batch
 from chatfold.eventlog.errors import (
     ChatDeleted,
     ChatfoldError,
-    DurabilityUnknown,
     NoSuchChat,
     to_chatfold_error,
 )
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.blobs import write_blob
-from chatfold.eventlog.files.chat_dir import make_root, publish_chat, staging_folder
-from chatfold.eventlog.files.disk import Disk, write_all
+from chatfold.eventlog.files.chat_dir import create_chat, make_root
+from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.held_log import HeldLog
 from chatfold.eventlog.files.history import FolderHistory
 from chatfold.eventlog.files.lock import ChatMissing, ChatReplaced, WouldBlock, verify_lock
 from chatfold.eventlog.files.log_end import TailCell
-from chatfold.eventlog.files.segment import SEGMENT_BYTES, Position, Tail, segment_name
+from chatfold.eventlog.files.segment import SEGMENT_BYTES, Position, Tail
 from chatfold.eventlog.files.segment_writer import SegmentWriter, WriteFailed
 from chatfold.eventlog.files.watermark import HEAD_FILE, write_watermark
 from chatfold.eventlog.line import header_line
@@ -126,7 +125,8 @@ class LogWriter(HeldLog):
         head = Head(at.seq, (at.link or b"").decode())
         batches = self._build_batches(requests, head, needs_history=needs_history)
         if has_blobs:
-            self._write_blobs(self._path, batches)  # if this fails, nothing that was numbered is written
+            for digest, content in blobs_of(batches):
+                write_blob(self._disk, self._path, digest, content)
         if is_filled and any(isinstance(batch, Batch) and batch.lines for batch in batches):
             tail = self._roll_for(tail)
         return self._write(tail, batches)
@@ -232,12 +232,6 @@ class LogWriter(HeldLog):
             ends[head.seq] = head.link
         return batches
 
-    def _write_blobs(self, folder: Path, batches: list[Batch | Exception]) -> None:
-        for batch in batches:
-            for event in batch.events if isinstance(batch, Batch) else ():
-                for digest, content in event.blobs:
-                    write_blob(self._disk, folder, digest, content)
-
     # --- a chat that begins -------------------------------------------------------------------------------
 
     def _create_chat(self, requests: Sequence[AppendRequest]) -> list[Batch | Exception] | None:
@@ -254,38 +248,19 @@ class LogWriter(HeldLog):
             self._clear_state()
             return batches
         self._ensure_root()
-        with staging_folder(self._disk, self._path, self._chat) as staging:
-            self._write_blobs(staging.path, batches)
-            data = b"\n".join([header_line(Head()), *lines, b""])
-            tail, fd = self._write_first_segment(staging.path, data, lines)
-            try:
-                is_new = publish_chat(self._disk, staging, self._path)
-            except BaseException:
-                self._disk.close(fd)
-                raise
-            if not is_new:
-                self._disk.close(fd)
-                self._clear_state()
-                return None
-            self._lock_fd = staging.take_lock()
+        data = b"\n".join([header_line(Head()), *lines, b""])
+        made = create_chat(self._disk, self._path, self._chat, data, blobs_of(batches))
+        if made is None:
+            self._clear_state()
+            return None
+        self._lock_fd, fd, inode = made
+        tail = Tail(1, Position(len(lines), lines[-1][-18:-2], len(data)), inode)
         self._segment = SegmentWriter(self._disk, self.reader.segment_path(1), fd, tail, data)
         try:
             self._adopt_new_chat(tail, lines)
         finally:
             self._disk.unlock(self._lock_fd)
         return batches
-
-    def _write_first_segment(self, staging: Path, data: bytes, lines: list[bytes]) -> tuple[Tail, int]:
-        """The open segment of the folder that is being made: its bytes are durable, its name is when the chat appears."""
-        fd = self._disk.create(staging / segment_name(1))
-        try:
-            write_all(self._disk, fd, data)
-            self._disk.sync(fd)
-            inode = self._disk.fstat(fd).st_ino
-        except BaseException:
-            self._disk.close(fd)
-            raise
-        return Tail(1, Position(len(lines), lines[-1][-18:-2], len(data)), inode), fd
 
     def _adopt_new_chat(self, tail: Tail, lines: list[bytes]) -> None:
         """What was just written and published need not be read again."""
@@ -297,16 +272,12 @@ class LogWriter(HeldLog):
             self._watermark_fd = self._disk.open_update(self._path / HEAD_FILE)
             write_watermark(self._disk, self._watermark_fd, tail.first, tail.position)
 
-    # --- catching up ---------------------------------------------------------------------------------------
-
     def _forget_replaced_chat(self) -> None:
         """The chat we had open was deleted, and another one may have taken its place."""
         was_open = self.end.tail is not None
         self._reset_after_error()
         if was_open:
             raise ChatDeleted("the chat was deleted", chat=self._chat, path=self._path)
-
-    # --- durability ----------------------------------------------------------------------------------------
 
     def sync(self) -> None:
         """Make everything appended durable. Needs no lock, but nobody else in this writer."""
@@ -338,7 +309,7 @@ class LogWriter(HeldLog):
             raise self._poison(error) from error
         self.durable_seq, self.is_watermark_due = tail.position.seq, True
 
-    # --- sealing and rolling ---------------------------------------------------------------------------------
+    # --- durability, seals, caches -------------------------------------------------------------------------
 
     def seal_at(self, upto: int, least: int) -> None:
         """Seal the segment if the log ends at ``upto`` and the segment has ``least`` bytes, so that a fork there can share it.
@@ -369,8 +340,6 @@ class LogWriter(HeldLog):
         except BaseException:
             self._history.discard_pending()
             raise
-
-    # --- caches --------------------------------------------------------------------------------------------
 
     def flush_cache(self, *, closing: bool = False) -> None:
         """Keep the caches up to date. After the answers, so that no caller waits for it."""
@@ -414,18 +383,6 @@ class LogWriter(HeldLog):
             self.close()
             self._clear_state()
 
-    def _poison(self, cause: BaseException | None) -> DurabilityUnknown:
-        self._is_poisoned = True
-        self._leave_poison_mark()
-        self.close()
-        return self._poisoned_error(cause)
-
-    def _poisoned_error(self, cause: BaseException | None = None) -> DurabilityUnknown:
-        reason = f": {cause}" if cause else ""
-        return DurabilityUnknown(
-            f"a write or sync failed earlier or now{reason}", chat=self._chat, path=self._path
-        )
-
 
 def weigh(requests: Sequence[AppendRequest]) -> tuple[int, bool, bool]:
     """The bytes of all events; do any ask for what was written before; are any contents to be kept in files of their own?"""
@@ -437,3 +394,9 @@ def weigh(requests: Sequence[AppendRequest]) -> tuple[int, bool, bool]:
             needs_history = needs_history or event.key is not None or bool(event.texts)
             has_blobs = has_blobs or bool(event.blobs)
     return size, needs_history, has_blobs
+
+
+def blobs_of(batches: Sequence[Batch | Exception]) -> list[tuple[str, bytes]]:
+    """(sha256, content) of all that must be kept before the lines."""
+    events = [event for batch in batches if isinstance(batch, Batch) for event in batch.events]
+    return [blob for event in events for blob in event.blobs]
