@@ -279,6 +279,8 @@ class LogWriter(HeldLog):
         if was_open:
             raise ChatDeleted("the chat was deleted", chat=self._chat, path=self._path)
 
+    # --- durability, seals, caches -------------------------------------------------------------------------
+
     def sync(self) -> None:
         """Make everything appended durable. Needs no lock, but nobody else in this writer."""
         if self._is_poisoned:
@@ -295,21 +297,6 @@ class LogWriter(HeldLog):
                 raise WriteFailed from OSError(errno.EBADF, "another writer wrote at the same time")
             segment.sync()
             self.durable_seq, self.is_watermark_due = tail.position.seq, True
-
-    def begin_sync(self) -> tuple[int, Tail] | None:
-        """What the kernel is to sync, and up to where everything is durable then. None if ``sync`` is to see to it."""
-        tail, segment = self.end.tail, self._segment
-        if tail is None or segment is None or self._is_poisoned or not segment.is_at(tail):
-            return None
-        return segment.fd, tail
-
-    def end_sync(self, tail: Tail, error: OSError | None) -> None:
-        """The kernel has synced what ``begin_sync`` said. Nobody was in this writer meanwhile."""
-        if error is not None:
-            raise self._poison(error) from error
-        self.durable_seq, self.is_watermark_due = tail.position.seq, True
-
-    # --- durability, seals, caches -------------------------------------------------------------------------
 
     def seal_at(self, upto: int, least: int) -> None:
         """Seal the segment if the log ends at ``upto`` and the segment has ``least`` bytes, so that a fork there can share it.
