@@ -195,11 +195,14 @@ def format_prefix(
     return b',"ts":%d%b,"event":' % (ts, names)
 
 
+SYNCED = b',"synced":%d'
+
+
 def format_fields(batch: str | None, synced: int | None, was: str | None = None) -> bytes:
     """What stands between the event and ``prev``: the reverse of ``parse_fields``."""
     found = b"" if batch is None else b',"batch":"%b"' % batch.encode()
     if synced is not None:
-        found += b',"synced":%d' % synced
+        found += SYNCED % synced
     return found if was is None else found + b',"was":"%b"' % was.encode()
 
 

@@ -50,8 +50,7 @@ class Log:
 
         ``lease``: what ``storage.lease`` gave; if another has it by now, it is ``LeaseLost``.
 
-        A cancelled append may have happened: retry
-        it with its id.
+        A cancelled append may have happened: retry it with its id.
         """
         try:
             if keys or said_at:

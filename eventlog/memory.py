@@ -6,7 +6,15 @@ from contextlib import asynccontextmanager
 from itertools import chain, count
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest, Batch, fingerprints_of, id_fingerprint, key_fingerprint
+from chatfold.eventlog.batch import (
+    AppendRequest,
+    Batch,
+    Clock,
+    fingerprints_of,
+    id_fingerprint,
+    key_fingerprint,
+    now,
+)
 from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
 from chatfold.eventlog.errors import (
@@ -22,7 +30,7 @@ from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.known import Known, Needs, fingerprints_of_events, needs, number
 from chatfold.eventlog.line import link_after
-from chatfold.eventlog.storage import ChatPage, ChatRow, Clock, Durability, Storage, now
+from chatfold.eventlog.storage import ChatPage, ChatRow, Durability, Storage
 from chatfold.eventlog.transfer import Blob, ExportReader
 
 _PAGE = 64

@@ -17,9 +17,8 @@ What the methods promise together, over any number of storages open on one place
 - An id and a key are looked up over the whole history, however long ago they were used.
 """
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Literal, TypeAlias
 
@@ -46,14 +45,6 @@ Durability: TypeAlias = Literal["full", "normal", "off"]
 
 All three survive a killed process; only ``full`` survives a power cut right after the append.
 """
-
-
-Clock: TypeAlias = Callable[[], int]
-"""Epoch milliseconds. ``ts`` is for people: it orders nothing, and may jump as the clock does."""
-
-
-def now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class ChatRow(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ import msgspec
 
 from chatfold.eventlog.errors import InvalidKey
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.blobs import BLOBS
+from chatfold.eventlog.files.blobs import BLOBS, write_blob
 from chatfold.eventlog.files.cache import CACHE
 from chatfold.eventlog.files.disk import (
     Disk,
@@ -174,6 +174,30 @@ def write_open_segment(
     finally:
         disk.close(fd)
     return format_watermark(first, Position(head.seq, head.link.encode(), size))
+
+
+def create_chat(
+    disk: Disk, path: Path, key: str, data: bytes, blobs: Iterable[tuple[str, bytes]]
+) -> tuple[int, int, int] | None:
+    """A new chat, durably, whose open segment is ``data``. The root is there. None: there is one already.
+
+    What was opened for it stays open. Returns the descriptor of its lock, which is held, that of the segment, and the inode.
+    """
+    with staging_folder(disk, path, key) as staging:
+        for digest, content in blobs:
+            write_blob(disk, staging.path, digest, content)
+        fd = disk.create(staging.path / segment_name(1))
+        try:
+            write_all(disk, fd, data)
+            disk.sync(fd)
+            inode = disk.fstat(fd).st_ino
+            if publish_chat(disk, staging, path):
+                return staging.take_lock(), fd, inode
+        except BaseException:
+            disk.close(fd)
+            raise
+        disk.close(fd)
+        return None
 
 
 def publish_chat(disk: Disk, staging: Staging, path: Path, watermark: bytes = b"") -> bool:

@@ -66,7 +66,13 @@ class Disk:
         os.ftruncate(fd, size)
 
     def sync(self, fd: int) -> None:
-        _sync(fd)
+        # macOS: fsync leaves the bytes in the drive's cache, and there is no fdatasync.
+        if hasattr(fcntl, "F_FULLFSYNC"):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        elif hasattr(os, "fdatasync"):
+            os.fdatasync(fd)
+        else:
+            os.fsync(fd)
 
     def sync_folder(self, path: Path) -> None:
         """Makes creations, renames and removals inside ``path`` durable."""
@@ -118,18 +124,6 @@ class Disk:
 
     def remove_folder(self, path: Path) -> None:
         os.rmdir(path)
-
-
-# What a system lacks. macOS: fsync leaves the bytes in the drive's cache, there is no fdatasync and no posix_fadvise.
-
-
-def _sync(fd: int) -> None:
-    if hasattr(fcntl, "F_FULLFSYNC"):
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-    elif hasattr(os, "fdatasync"):
-        os.fdatasync(fd)
-    else:
-        os.fsync(fd)
 
 
 def _sync_names(fd: int) -> None:

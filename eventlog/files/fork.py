@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from chatfold.eventlog.batch import Clock
 from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.errors import ChatExists, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
@@ -28,7 +29,6 @@ from chatfold.eventlog.files.seen_files import share_seen
 from chatfold.eventlog.files.segment import BIG_PAGE, segment_name
 from chatfold.eventlog.files.snapshots import share_snapshots
 from chatfold.eventlog.line import build_entry_line, header_line
-from chatfold.eventlog.storage import Clock
 
 
 def fork_chat(parent: LogReader, root: Path, new: str, at: int, first: EncodedEvent, clock: Clock) -> Entry:

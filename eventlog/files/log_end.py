@@ -29,22 +29,38 @@ from chatfold.eventlog.files.segment import (
 from chatfold.eventlog.files.watermark import Watermark, read_watermark
 
 
+class TailCell:
+    """The tail of a chat that this process writes. Its ``LogWriter`` puts the next one in; every reader of the chat looks here.
+
+    A ``Tail`` never changes, so no lock is needed. To a reader it is a place to look from, and is proved like any other.
+    """
+
+    def __init__(self) -> None:
+        self.tail: Tail | None = None  # None: not looked for yet, or nothing that is known can be believed
+
+
 class LogEnd(ChatSegments):
     """``indexing``: for a writer, who keeps the index of a segment that it has filled, and must have seen all of it."""
 
     def __init__(
-        self, path: Path, chat: str, disk: Disk, *, may_write: bool, indexing: bool, files: OpenFiles | None
+        self,
+        path: Path,
+        chat: str,
+        disk: Disk,
+        end: TailCell | None,
+        *,
+        may_write: bool,
+        indexing: bool,
+        files: OpenFiles | None,
     ) -> None:
         super().__init__(path, chat, disk, files)
+        self.end = end or TailCell()
+        self._started_from: Tail | None = None  # the last one that was found in ``end``
         self.cache = Cache(path, disk, may_write=may_write)
         self.offsets = Offsets(self.cache)
         self._indexing = indexing
         self._seen: tuple[Tail, tuple[int, ...]] | None = None  # the tail, and how the file looks
         self._firsts: list[int] = []
-
-    def remember(self, tail: Tail) -> None:
-        """The log ends here: says whoever has just written it."""
-        self._tail, self._seen = tail, None
 
     def forget(self) -> None:
         """Drop everything remembered, because the files were changed under us."""

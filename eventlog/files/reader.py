@@ -17,7 +17,7 @@ from chatfold.eventlog.codec import Page, decode_page, resolve_line
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.disk import Disk, OpenFiles, read_at
-from chatfold.eventlog.files.log_end import LogEnd
+from chatfold.eventlog.files.log_end import LogEnd, TailCell
 from chatfold.eventlog.files.offsets import STRIDE
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
 from chatfold.eventlog.files.segment import (
@@ -52,12 +52,13 @@ class LogReader(LogEnd):
         path: Path,
         chat: str,
         disk: Disk,
+        end: TailCell | None = None,
         *,
         may_write: bool = False,
         indexing: bool = False,
         files: OpenFiles | None = None,
     ) -> None:
-        super().__init__(path, chat, disk, may_write=may_write, indexing=indexing, files=files)
+        super().__init__(path, chat, disk, end, may_write=may_write, indexing=indexing, files=files)
         self.lock = threading.Lock()  # for those who use one reader on several threads
         self.snapshots: list[int] | None = None  # those that stay, once they were looked for
 
@@ -81,6 +82,9 @@ class LogReader(LogEnd):
 
     def tail(self) -> Tail:
         """Where the log ends now: where we know, as long as the file ends there with the line that was the last one."""
+        written = self.end.tail
+        if written is not None and written is not self._started_from:
+            self._tail, self._started_from, self._seen = written, written, None
         known = self._tail
         with suppress(FileNotFoundError):
             if known is not None and known.position.seq >= known.first:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from chatfold.eventlog.codec import Page
 from chatfold.eventlog.errors import (
@@ -20,12 +21,13 @@ from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.chat_dir import chat_keys, chat_path
 from chatfold.eventlog.files.disk import Disk, OpenFiles
 from chatfold.eventlog.files.listing import StoreListing
+from chatfold.eventlog.files.log_end import TailCell
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.search import search_back
 from chatfold.eventlog.files.seen import Seen
-from chatfold.eventlog.files.segment import BIG_PAGE, Tail
+from chatfold.eventlog.files.segment import BIG_PAGE
 from chatfold.eventlog.files.snapshots import (
     has_small_newest,
     load_newest,
@@ -56,6 +58,7 @@ class FileReading(Storage):
         self._forked = False  # by os.fork, in the child
         self._readers: dict[str, LogReader] = {}
         self._past: dict[str, Seen] = {}
+        self._ends: WeakValueDictionary[str, TailCell] = WeakValueDictionary()  # as long as somebody has it
         self._files = OpenFiles(disk, _OPEN_FILES)
         self._opening = threading.Lock()
         self._notifier = Notifier()
@@ -69,15 +72,22 @@ class FileReading(Storage):
         with self._opening:
             folder = self._readers.pop(chat, None)
             if folder is None:
-                folder = self._open_reader(chat)
+                folder = self._open_reader(chat, self._end_of(chat))
                 while len(self._readers) >= OPEN_CHATS:
                     del self._readers[next(iter(self._readers))]
             self._readers[chat] = folder
             return folder
 
-    def _open_reader(self, chat: str) -> LogReader:
+    def _open_reader(self, chat: str, end: TailCell | None = None) -> LogReader:
         path, may_write = chat_path(self._root, chat), not self.read_only
-        return LogReader(path, chat, self._disk, may_write=may_write, files=self._files)
+        return LogReader(path, chat, self._disk, end, may_write=may_write, files=self._files)
+
+    def _end_of(self, chat: str) -> TailCell:
+        """One for the writer and the readers of a chat. The caller holds ``_opening``."""
+        end = self._ends.get(chat)
+        if end is None:
+            end = self._ends[chat] = TailCell()
+        return end
 
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
@@ -175,13 +185,6 @@ class FileReading(Storage):
                     raise ChatDeleted("the chat was deleted", chat=chat, path=path)
                 await news.wait(pause)
                 pause = min(pause * 1.5, _POLL_MAX_S)
-
-    def _publish(self, chat: str, tail: Tail) -> None:
-        """What this process wrote need not be read to be believed. From any thread."""
-        reader = self._readers.get(chat)
-        if reader is not None:
-            reader.remember(tail)
-        self._notifier.wake(chat)
 
     async def export(self, chat: str) -> AsyncGenerator[bytes]:
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)

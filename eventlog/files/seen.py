@@ -23,7 +23,6 @@ _FAR = 4096  # entries that go to a file, however few fingerprints they have
 _NEARBY = 1024  # entries that are read while an append waits
 _MORE = 4 * _NEARBY  # that are read after the answer, for texts
 _FEW = 64  # entries that are read sooner than they are kept in a file
-_LINKS = 1024
 
 
 class HistoryUnread(ChatfoldError):
@@ -35,7 +34,10 @@ class Seen:
 
     def __init__(self, reader: LogReader) -> None:
         self.reader = reader
+        self.is_tracking = False  # are lines added that are numbered now?
         self.has_work = False  # for ``tidy``
+        # seq -> link, of the last batches, which the writer keeps: each of many appenders knows another.
+        self.links: dict[int, str] = {}
         self.reads_all = False  # the next time, however much it is
         self._files = SeenFiles(reader.cache, reader.disk, reader.link)
         self._is_loaded = False
@@ -46,7 +48,6 @@ class Seen:
         self._pending: dict[int, bytes] = {}
         self._new: dict[int, list[int]] = {}
         self._asked: dict[int, bytes] = {}
-        self._links: dict[int, str] = {}  # of what was written last: each of many appenders knows another
 
     # --- what ``build_batch`` asks -------------------------------------------------------------------------
 
@@ -67,7 +68,7 @@ class Seen:
 
     def link(self, seq: int) -> str:
         line = self._pending.get(seq)
-        return line[-18:-2].decode() if line else self._links.get(seq) or link_after(self.line(seq)).decode()
+        return line[-18:-2].decode() if line else self.links.get(seq) or link_after(self.line(seq)).decode()
 
     def blob(self, digest: str) -> bytes:
         return self.reader.blob(digest)
@@ -104,18 +105,13 @@ class Seen:
             self.has_work = False  # the caller reads all of it
             raise HistoryUnread("the history was not read yet")
 
-    def mark_written(self, old: int, new: int) -> None:
-        """What was numbered after ``old`` is in the log, up to ``new``; the rest never will be."""
-        if len(self._links) > _LINKS:
-            self._links.clear()
-        self._links.update(
-            [(seq, line[-18:-2].decode()) for seq, line in self._pending.items() if seq <= new]
-        )
+    def mark_written(self, old: int, head: Head) -> None:
+        """What was numbered after ``old`` is in the log, up to ``head``; the rest never will be. What was not added has no fingerprints."""
         if self._upto == old:
             for upper, seqs in self._new.items():
-                self._recent.setdefault(upper, []).extend([seq for seq in seqs if seq <= new])
-            self._upto, self._link = new, self._links[new]
-            if len(self._recent) >= CUT or new - self._covered >= _FAR:
+                self._recent.setdefault(upper, []).extend([seq for seq in seqs if seq <= head.seq])
+            self._upto, self._link = head.seq, head.link
+            if len(self._recent) >= CUT or head.seq - self._covered >= _FAR:
                 self.has_work = True
         self._pending.clear()
         self._new.clear()
@@ -124,10 +120,6 @@ class Seen:
         """What was numbered after seq ``last`` will never be written."""
         self._pending = {seq: line for seq, line in self._pending.items() if seq <= last}
         self._new = {upper: [seq for seq in seqs if seq <= last] for upper, seqs in self._new.items()}
-
-    def forget_links(self) -> None:
-        """Others have written: what ours are followed by is for the lines to say."""
-        self._links.clear()
 
     def tidy(self, *, closing: bool = False) -> None:
         """Keep what is recent in a file, and read a part of what was not known. Takes a while: not before an answer."""

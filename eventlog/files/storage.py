@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest
+from chatfold.eventlog.batch import AppendRequest, Clock, now
 from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.errors import (
     ChatExists,
@@ -39,7 +39,7 @@ from chatfold.eventlog.files.redact import find_family, redact_chats
 from chatfold.eventlog.files.seen import HistoryUnread
 from chatfold.eventlog.files.segment import SEGMENT_BYTES
 from chatfold.eventlog.files.writer import LogWriter
-from chatfold.eventlog.storage import Clock, Durability, now
+from chatfold.eventlog.storage import Durability
 
 _ROUNDS = 3  # in which the history is read without the lock
 _SHORT = 32  # a segment that is shorter than this part of a full one stays open when it is forked
@@ -65,7 +65,7 @@ class FileStorage(FileReading):
         self._durability = durability
         self._clock = clock
         self._segment_bytes = segment_bytes
-        self._queue = CommitQueue(self._open_writer, self._publish)
+        self._queue = CommitQueue(self._open_writer, self._notifier)
         self._preparation = Preparation(self._disk, self._root)
         self._readings: dict[str, asyncio.Future[None]] = {}
         self._closed = False
@@ -124,8 +124,10 @@ class FileStorage(FileReading):
 
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
+        with self._opening:
+            end = self._end_of(chat)
         ensure_root = self._preparation.ensure_root
-        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes, ensure_root)
+        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes, ensure_root, end)
 
     def _check_writable(self, chat: str) -> None:
         self._check_process()
@@ -138,7 +140,7 @@ class FileStorage(FileReading):
 
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
         self._check_writable(chat)
-        await self._preparation.finish()
+        await self._prepare(chat)
         parent = self._reader(chat)  # which knows the chat already
         if not has_path(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
             await self._end_segment(parent, at)
@@ -196,6 +198,7 @@ class FileStorage(FileReading):
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
         self._past.pop(chat, None)
+        self._ends.pop(chat, None)
         self._queue.drop_chat(chat)
 
     async def _writable(self, chat: str) -> LogReader:

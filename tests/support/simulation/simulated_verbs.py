@@ -115,9 +115,9 @@ class Verbs:
 
     async def later(self, step: Step, under_way: UnderWay) -> None:
         for chat in self.now.storage._queue.chats.all():
-            followup = chat.followup
+            is_sync_due = chat.is_sync_due
             self.now.storage._queue.follow_up(chat)
-            if followup == "sync":
+            if is_sync_due:
                 await self.quiet()
                 if not chat.writer._is_poisoned:
                     self._durable(chat.key)
