@@ -29,7 +29,7 @@ from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.search import search_back
+from chatfold.eventlog.files.search import Oddities, search_back
 from chatfold.eventlog.files.segment import BIG_PAGE, Tail
 from chatfold.eventlog.files.snapshots import load_snapshots, snapshot_seqs, store_snapshot
 from chatfold.eventlog.search import Query, Spans
@@ -56,6 +56,7 @@ class FileReading(Storage):
         self._forked = False  # by os.fork, in the child
         self._readers: dict[str, LogReader] = {}
         self._opening = threading.Lock()
+        self._oddities = Oddities()
         self._notifier = Notifier()
 
     # --- entries ---------------------------------------------------------------------------------------------
@@ -204,7 +205,9 @@ class FileReading(Storage):
     async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
         """Like the default, by the bytes, on threads."""
         self._check_process()
-        found = search_back(self._open_reader(chat), query, without)  # our own: nobody waits for it
+        found = search_back(
+            self._open_reader(chat), query, without, self._oddities
+        )  # our own: nobody waits for it
         while (entries := await asyncio.to_thread(next, found, None)) is not None:
             for entry in entries:
                 yield entry
