@@ -93,16 +93,17 @@ class _Search:
     def _found_in_file(self, fd: int, path: Path, status: os.stat_result, end: int) -> Iterator[list[Entry]]:
         known = self._oddities.of_file(path, status)
         odd: set[str] = set()
-        for offset, data in _pieces_back(self._folder.disk, fd, end):
+        for offset, skip, data in _pieces_back(self._folder.disk, fd, end):
             here = find_oddities(data) if known is None else known
             odd.update(here)
-            yield from self._found_in(data, offset, here)
+            starts = [start for start in self._proposed(data, here) if start >= skip]
+            yield from self._found_at(starts, data, offset)
         if known is None and end == status.st_size:
             self._oddities.note(path, status, odd)
 
-    def _found_in(self, data: bytes, offset: int, odd: Collection[str]) -> Iterator[list[Entry]]:
+    def _found_at(self, starts: list[int], data: bytes, offset: int) -> Iterator[list[Entry]]:
         found: list[Entry] = []
-        for start in sorted(self._proposed(data, odd), reverse=True):
+        for start in sorted(starts, reverse=True):
             entry = self._decode(data, start, offset)
             if entry is not None and self._query.matches(entry):
                 found.append(entry)
@@ -152,8 +153,11 @@ class _Search:
         return decode(self._quoted.resolve(line))
 
 
-def _pieces_back(disk: Disk, fd: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """(where it stands, some whole lines) of a file's first ``end`` bytes, the last ones first."""
+def _pieces_back(disk: Disk, fd: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+    """(where it stands, bytes before its first whole line, some lines) of a file's first ``end`` bytes, the last ones first.
+
+    A part of a line is left where it is, for to cut it off would take as long as to read all.
+    """
     size = _FIRST
     while end > 0:
         start = max(0, end - size)
@@ -162,5 +166,7 @@ def _pieces_back(disk: Disk, fd: int, end: int) -> Iterator[tuple[int, bytes]]:
         if start and not 0 < skip < len(data):
             size *= 4  # not one whole line
             continue
-        yield start + skip, data[skip : data.rfind(b"\n") + 1]  # what follows a seal is no line
+        if not data.endswith(b"\n"):
+            data = data[: data.rfind(b"\n") + 1]  # what follows a seal is no line
+        yield start, skip, data
         end, size = start + skip, _PIECE
