@@ -23,11 +23,10 @@ from chatfold.eventlog.search import Query
 from chatfold.eventlog.values import escape_text
 
 _ASCII = bytes(range(128))
-# U+4000 to U+9FFF and U+B000 to U+CFFF, Han and Hangul, stay what they are; of all others a byte is left over.
+# ASCII is looked for as it is; U+4000 to U+9FFF and U+B000 to U+CFFF, Han and Hangul, stay what they are. Of all others
+# the first byte is not usual. The full stop and the comma between Han stay, too, and stand in every Chinese text.
 _USUAL_BYTES = bytes([*range(0xC0), *range(0xE4, 0xEA), 0xEB, 0xEC])
-_UNUSUAL_E3 = re.compile(
-    rb"\xe3(?!\x80[\x81\x82])"
-)  # the full stop and the comma between Han are the other ones
+_UNUSUAL_E3 = re.compile(rb"\xe3(?!\x80[\x81\x82])")
 _MELTING = (
     "\u0300\u0346\u0653\u0656\u093c\u093d\u09be\u09bf\u09d7\u09d8\u0b3e\u0b3f\u0b56\u0b58\u0bbe\u0bbf\u0bd7\u0bd8"
     "\u0c56\u0c57\u0cc2\u0cc3\u0cd5\u0cd7\u0d3e\u0d3f\u0d57\u0d58\u0dca\u0dcb\u0dcf\u0dd0\u0ddf\u0de0\u102e\u102f"
@@ -36,12 +35,12 @@ _MELTING = (
 """All characters that Unicode composes with the one before them: the first of a range, the one after it, and so on."""
 _NOT_RUN = re.compile('[\0-\x1f"\\\\\x7f\ud800-\udfff]')  # these a line has in other words
 _FOREIGN = re.compile(rb"\\u(?!00[01])")  # a control character has no shorter escape
-_ESCAPED = "\\"  # stands for all characters that an escape hides
 _ANY_UNICODE = re.compile(rb"\\u")
 _SLASH = re.compile(rb"\\/")
 _UNIT = re.compile(
     rb"\x7f(?!007f|d[89a-f])[0-9a-f]{4}"
 )  # any character can be written so, DEL and surrogates have to
+_ESCAPED = "\\"  # among odd characters: one is hidden by an escape
 
 
 class Needle:
@@ -124,7 +123,10 @@ class Needle:
 
 
 def find_oddities(data: bytes) -> set[str]:
-    """What may hide a run in the data: its characters, but few of those that stay what they are, and ``_ESCAPED``."""
+    """What may hide a run in the data, whatever the run: its characters but for usual ones, and ``_ESCAPED``.
+
+    The same for every query, so it can be kept.
+    """
     odd = {_ESCAPED} if _FOREIGN.search(data) else set[str]()
     left = data.translate(None, _USUAL_BYTES)
     if left.strip(b"\xe3") or (left and _UNUSUAL_E3.search(data)):

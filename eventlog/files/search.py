@@ -31,9 +31,9 @@ _ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d{1,18}):|text:([0-9a-f]{64})")')
 
 
 class Oddities:
-    """What the needles' ``find_oddities`` found in full segments: half of a search goes there, and it is the same for all.
+    """What ``find_oddities`` found in segments that were read whole. Finding it takes half of a search.
 
-    It counts as long as the file looks as it did, see ``stat_key``.
+    It is the same for every query, and counts as long as the file looks as it did, see ``stat_key``. In memory only.
     """
 
     def __init__(self) -> None:
