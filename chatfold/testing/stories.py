@@ -19,6 +19,7 @@ from chatfold.eventlog import (
     Storage,
 )
 from chatfold.eventlog.line import has_valid_sum
+from chatfold.eventlog.search import parse_exact, parse_words
 from chatfold.testing import listing_stories  # noqa: F401 (these are stories, too)
 from chatfold.testing.backend import Backend
 from chatfold.testing.races import judge_race, run_race
@@ -222,6 +223,32 @@ async def every_byte_comes_back(backend: Backend) -> None:
             assert [entry.event for entry in entries] == events
             async for page in reader.storage.read("chat"):
                 assert all(has_valid_sum(line) for line in page.lines())
+
+
+@story
+async def a_search_finds_what_a_look_at_every_entry_does(backend: Backend) -> None:
+    async with opened(backend) as log, opened(backend) as other:
+        texts = (
+            "Needle",
+            "hay",
+            "\uff4e\u0065edle",
+            "n\u0301eedle",
+            *HOSTILE_TEXTS,
+            LARGE_TEXT,
+            *LONG_TEXTS,
+            *LONG_TEXTS,
+        )
+        await log.append("chat", *map(said, texts))
+        await log.fork("chat", "fork", 3)
+        await log.redact("chat", 1)
+        wanted = [parse_words("NEEDLE"), parse_words("needle e"), parse_exact("needle"), parse_exact("\n")]
+        wanted += [parse_exact(text[len(text) // 2 :][:9]) for text in (*LONG_TEXTS, LARGE_TEXT)]
+        for reader in (log, other):
+            for chat in ("chat", "fork", "none"):
+                for query in wanted:
+                    for without in ((), ((2, 4),)):
+                        law = [entry async for entry in Storage.search(reader.storage, chat, query, without)]
+                        assert [entry async for entry in reader.storage.search(chat, query, without)] == law
 
 
 @story

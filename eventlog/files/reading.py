@@ -25,7 +25,7 @@ from chatfold.eventlog.files.log_end import TailCell
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.search import search_back
+from chatfold.eventlog.files.search import Oddities, search_back
 from chatfold.eventlog.files.seen import Seen
 from chatfold.eventlog.files.segment import BIG_PAGE
 from chatfold.eventlog.files.snapshots import (
@@ -61,6 +61,7 @@ class FileReading(Storage):
         self._ends: WeakValueDictionary[str, TailCell] = WeakValueDictionary()  # as long as somebody has it
         self._files = OpenFiles(disk, _OPEN_FILES)
         self._opening = threading.Lock()
+        self._oddities = Oddities()
         self._notifier = Notifier()
         self._listing = StoreListing(root, disk, may_write=not read_only)
 
@@ -218,7 +219,9 @@ class FileReading(Storage):
     async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
         """Like the default, by the bytes, on threads."""
         self._check_process()
-        found = search_back(self._open_reader(chat), query, without)  # our own: nobody waits for it
+        found = search_back(
+            self._open_reader(chat), query, without, self._oddities
+        )  # our own: nobody waits for it
         while (entries := await asyncio.to_thread(next, found, None)) is not None:
             for entry in entries:
                 yield entry

@@ -5,39 +5,64 @@ its own, in which it may stand. A line that is proposed is verified, made whole,
 those of ``Storage.search``, which asks every entry. Lines that are not proposed are neither verified nor decoded.
 """
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 from chatfold.eventlog.codec import DEL_BYTE, decode
 from chatfold.eventlog.errors import CorruptLog
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.files.blobs import BLOBS
-from chatfold.eventlog.files.disk import Disk, read_at, read_file
+from chatfold.eventlog.files.disk import Disk, is_settled, read_at, read_file, stat_key
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.line import ENTRY_PREFIX, has_valid_sum, parse_seq
-from chatfold.eventlog.needle import Needle
+from chatfold.eventlog.needle import Needle, find_oddities
 from chatfold.eventlog.search import Query, Spans, is_within
 
 _FIRST = 1 << 16  # bytes: the newest hits are wanted soon
 _PIECE = 1 << 18  # as many as a processor's cache holds: twice as fast as the segment at once
+_MOST_KNOWN = 4096  # segments
 _FEW = 32  # entries that are given at once
 _ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d{1,18}):|text:([0-9a-f]{64})")')
 
 
-def search_back(folder: LogReader, query: Query, without: Spans = ()) -> Iterator[list[Entry]]:
+class Oddities:
+    """What ``find_oddities`` found in segments that were read whole. Finding it takes half of a search.
+
+    It is the same for every query, and counts as long as the file looks as it did, see ``stat_key``. In memory only.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[tuple[int, ...], Collection[str]]] = {}
+
+    def of_file(self, path: Path, status: os.stat_result) -> Collection[str] | None:
+        key, odd = self._known.get(path, ((), None))
+        return odd if key == stat_key(status) else None
+
+    def note(self, path: Path, status: os.stat_result, odd: Collection[str]) -> None:
+        """``status``: from before the file was read."""
+        if is_settled(status):
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[path] = stat_key(status), odd
+
+
+def search_back(folder: LogReader, query: Query, without: Spans, oddities: Oddities) -> Iterator[list[Entry]]:
     """The entries that match, newest first, some at a time; none at all now and then, so that it can be given up.
 
     A chat that is not there has none, and one that is deleted meanwhile no more.
     """
     with folder.ignoring_deletion():
-        yield from _Search(folder, query, without).run()
+        yield from _Search(folder, query, without, oddities).run()
 
 
 class _Search:
-    def __init__(self, folder: LogReader, query: Query, without: Spans) -> None:
+    def __init__(self, folder: LogReader, query: Query, without: Spans, oddities: Oddities) -> None:
         self._folder = folder
         self._query = query
         self._without = without
+        self._oddities = oddities
         self._needle = Needle(query)
         self._lines: dict[int, bool] = {}  # that are referred to: may it stand there?
         self._blobs: dict[bytes, bool] = {}
@@ -52,17 +77,27 @@ class _Search:
                     break  # swapped under us: lines stand elsewhere now
                 self._folder.check_belongs(first, fd)
                 end = tail.position.offset if first == tail.first else status.st_size
-                for offset, data in _pieces_back(self._folder.disk, fd, end):
-                    yield from self._found_in(data, offset)
+                yield from self._found_in_file(fd, self._folder.segment_path(first), status, end)
             if first > firsts[0]:
                 yield []
         else:
             return
         yield from self.run()
 
-    def _found_in(self, data: bytes, offset: int) -> Iterator[list[Entry]]:
+    def _found_in_file(self, fd: int, path: Path, status: os.stat_result, end: int) -> Iterator[list[Entry]]:
+        known = self._oddities.of_file(path, status)
+        odd: set[str] = set()
+        for offset, skip, data in _pieces_back(self._folder.disk, fd, end):
+            here = find_oddities(data) if known is None else known
+            odd.update(here)
+            starts = [start for start in self._proposed(data, here) if start >= skip]
+            yield from self._found_at(starts, data, offset)
+        if known is None and end == status.st_size:
+            self._oddities.note(path, status, odd)
+
+    def _found_at(self, starts: list[int], data: bytes, offset: int) -> Iterator[list[Entry]]:
         found: list[Entry] = []
-        for start in sorted(self._proposed(data), reverse=True):
+        for start in sorted(starts, reverse=True):
             entry = self._decode(data, start, offset)
             if entry is not None and self._query.matches(entry):
                 found.append(entry)
@@ -72,9 +107,9 @@ class _Search:
         if found:
             yield found
 
-    def _proposed(self, data: bytes) -> set[int]:
+    def _proposed(self, data: bytes, odd: Collection[str]) -> set[int]:
         """Where these lines start. ``data``: whole lines."""
-        starts = self._needle.starts(data)
+        starts = self._needle.starts(data, odd)
         at = data.find(DEL_BYTE)  # one byte is found many times as fast as a pattern
         while at >= 0:
             match = _ELSEWHERE.match(data, at - 1)
@@ -112,8 +147,11 @@ class _Search:
         return decode(self._folder.resolve_line(line))
 
 
-def _pieces_back(disk: Disk, fd: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """(where it stands, some whole lines) of a file's first ``end`` bytes, the last ones first."""
+def _pieces_back(disk: Disk, fd: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+    """(where it stands, bytes before its first whole line, some lines) of a file's first ``end`` bytes, the last ones first.
+
+    A part of a line is left where it is, for to cut it off would take as long as to read all.
+    """
     size = _FIRST
     while end > 0:
         start = max(0, end - size)
@@ -122,5 +160,7 @@ def _pieces_back(disk: Disk, fd: int, end: int) -> Iterator[tuple[int, bytes]]:
         if start and not 0 < skip < len(data):
             size *= 4  # not one whole line
             continue
-        yield start + skip, data[skip : data.rfind(b"\n") + 1]  # what follows a seal is no line
+        if not data.endswith(b"\n"):
+            data = data[: data.rfind(b"\n") + 1]  # what follows a seal is no line
+        yield start, skip, data
         end, size = start + skip, _PIECE

@@ -16,6 +16,8 @@ from chatfold.eventlog.erasure import plan_erasure
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.known import Known, Needs
 from chatfold.eventlog.memory import _Chat
+from chatfold.eventlog.search import Query, Spans
+from chatfold.eventlog.search_text import text_of
 from chatfold.eventlog.storage import ChatPage
 from chatfold.testing.conformance import Backend, agreement, stories
 from tests.eventlog.optimistic import Optimistic, place_of
@@ -156,6 +158,21 @@ class WhatHasChangedIsLeftOut(Optimistic):
             yield ChatPage(rows, page.mark)
 
 
+class SearchComparesTextsAsTheyAre(Optimistic):
+    """Its database looks for the words, and does not know that case is nothing."""
+
+    async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
+        async for entry in super().search(chat, query, without):
+            if query.is_exact or all(literal in text_of(entry) for literal in query.literals):
+                yield entry
+
+
+class SearchGivesWhatIsLeftOut(Optimistic):
+    async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
+        async for entry in super().search(chat, query):
+            yield entry
+
+
 BUGS: list[type[Optimistic]] = [
     DeleteRemovesWhatForksShare,
     RedactLeavesForksAlone,
@@ -173,6 +190,8 @@ BUGS: list[type[Optimistic]] = [
     ATokenIsTheHead,
     ARowCountsForEver,
     WhatHasChangedIsLeftOut,
+    SearchComparesTextsAsTheyAre,
+    SearchGivesWhatIsLeftOut,
 ]
 
 

@@ -1,6 +1,6 @@
 """What a search looks for and how it shows it, against a model that reads every text."""
 
-import re
+import sys
 import unicodedata
 
 import pytest
@@ -229,11 +229,17 @@ def test_all_of_many_words_must_be_there() -> None:
 
 
 def test_a_text_of_combining_marks_takes_no_time() -> None:
-    pieces = re.findall("(.)-(.)", search_text._SETTLED, re.DOTALL)
-    assert len(pieces) == len(search_text._SETTLED) / 3
-    assert not any(map(unicodedata.combining, (chr(c) for a, b in pieces for c in range(ord(a), ord(b) + 1))))
+    chars = filter(search_text._is_settled, map(chr, range(sys.maxunicode + 1)))
+    assert not any(map(unicodedata.combining, chars))
     # normalize() takes minutes for this one.
     assert found("needle", "a" + "\u0301" * 300_000 + "\u0323" * 300_000 + " needle") == [1]
+
+
+@pytest.mark.parametrize("before", [0, 1, 254, 255, 256, 700])
+@pytest.mark.parametrize("marks", [255, 256, 511])
+def test_as_many_marks_in_a_row_are_found_wherever_they_stand(before: int, marks: int) -> None:
+    text = "a" * before + "\u0301" * marks + "b" + "\u0301" * 200
+    assert search_text._has_many_marks(text) == (marks >= 256)
 
 
 # --- previews ----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """A chat is searched as it is now: whatever was appended, forked, erased or deleted; newest first, and no further than asked."""
 
 import asyncio
+import os
 import tempfile
 import threading
 from pathlib import Path
@@ -163,6 +164,77 @@ def test_the_bytes_answer_as_a_look_at_every_entry_does(
         mock.patch.multiple("chatfold.eventlog.files.search", _FIRST=piece, _PIECE=piece),
     ):
         asyncio.run(check(Path(root), FileStorage(root, segment_bytes=2000, durability="off")))
+
+
+words = st.lists(
+    st.sampled_from(("hay", "needle", "\uff4e\uff45edle", "ne\u0301edle", "Ⓝeedle", "…", "。", "n\x7f")),
+    max_size=3,
+)
+
+
+async def write(root: Path, texts: list[list[str]]) -> None:
+    """Always the same store, except for the texts."""
+    with mock.patch("os.urandom", lambda size: b"0" * size):
+        async with Log(FileStorage(root, segment_bytes=400, durability="off", clock=lambda: 0)) as log:
+            for said in texts:
+                await log.append("chat", say(" ".join(said)), say("hay" * 99))
+
+
+def put(new: bytes, old: Path, how: str) -> None:
+    if how == "in place":
+        old.write_bytes(new)
+        return
+    if how == "deleted":
+        old.unlink()
+    other = old.with_suffix(".new")
+    other.write_bytes(new)
+    os.utime(other, ns=(0, 0))  # as a copy that keeps the times
+    other.replace(old)
+
+
+@given(
+    st.lists(words, min_size=4, max_size=4), st.data(), st.sampled_from(("in place", "deleted", "by another"))
+)
+def test_what_is_known_of_segments_changes_no_answer_when_they_change(
+    before: list[list[str]], data: st.DataObject, how: str
+) -> None:
+    """The segments become those of another history, as of a backup; or the chat is erased, or deleted and written again."""
+    after = [
+        data.draw(st.permutations(said)) if data.draw(st.booleans()) else data.draw(words) for said in before
+    ]
+    erased = data.draw(st.sets(st.integers(1, 8), max_size=2))
+    queries = [parse_words("needle"), parse_words("…edle hay"), parse_exact("needle"), parse_exact("\x7f")]
+
+    async def agree(warm: FileStorage, root: Path) -> None:
+        async with FileStorage(root, read_only=True) as fresh:
+            for query in queries:
+                law = [entry async for entry in Storage.search(fresh, "chat", query)]
+                assert list(map(same, [entry async for entry in warm.search("chat", query)], law)) == [
+                    True
+                ] * len(law)
+
+    async def check(root: Path, other: Path) -> None:
+        await write(root, before)
+        await write(other, after)
+        async with FileStorage(root) as warm:
+            await agree(warm, root)
+            assert warm._oddities._known
+            for new in (other / "chats" / "chat").glob("*.jsonl"):
+                put(new.read_bytes(), root / "chats" / "chat" / new.name, how)
+            await agree(warm, root)
+            if erased:
+                await warm.redact("chat", erased)
+                await agree(warm, root)
+            await warm.delete("chat")
+            await write(root, before)
+            await agree(warm, root)
+
+    with (
+        tempfile.TemporaryDirectory() as root,
+        tempfile.TemporaryDirectory() as other,
+        mock.patch("chatfold.eventlog.files.search.is_settled", return_value=True),
+    ):
+        asyncio.run(check(Path(root), Path(other)))
 
 
 async def test_a_search_that_has_enough_reads_no_more(root: Path) -> None:
