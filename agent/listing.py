@@ -14,7 +14,18 @@ import msgspec
 from chatfold.agent.opening import open_view
 from chatfold.eventlog import ChatfoldError, Head, Log, Redacted
 from chatfold.eventlog.values import escape_text, unescape
-from chatfold.projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, start, turn
+from chatfold.projections import (
+    NeedsEarlier,
+    Outline,
+    OutOfOrder,
+    Projection,
+    View,
+    fold,
+    lineage,
+    outline,
+    start,
+    turn,
+)
 from chatfold.projections.listing import Fork
 from chatfold.projections.snapshots import dump, load
 
@@ -103,7 +114,7 @@ class Listing:
         head = await self._log.head(key)
         if view.seq < head.seq <= view.seq + _NEAR:  # at the same head, something was erased
             entries = await self._log.last(key, head.seq - view.seq, head.seq)
-            with suppress(OutOfOrder):
+            with suppress(OutOfOrder, NeedsEarlier):
                 now = fold(view, entries)
                 if now.head == head and not any(isinstance(entry.event, Redacted) for entry in entries):
                     return now

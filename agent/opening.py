@@ -10,12 +10,22 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Coroutine, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
 
 from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
-from chatfold.projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start
+from chatfold.projections import (
+    STANDARD,
+    NeedsEarlier,
+    OutOfOrder,
+    Projection,
+    View,
+    contexts,
+    fold,
+    start,
+)
 from chatfold.projections.context import window
 from chatfold.projections.snapshots import dump, load
 from chatfold.projections.spans import Spans, minus
@@ -99,7 +109,7 @@ class _Way:
             border = bisect_left(self._borders, self.view.seq + 1)
             stops = (*self._borders[border : border + 1], self._kept + self._step)
             upto = min(stops) - self.view.seq
-            self.view = fold(self.view, entries[:upto])
+            self.view = await fold_on(self.log, self.chat, self.view, entries[:upto])
             entries = entries[upto:]
             if self.view.seq in stops:
                 await self.keep()
@@ -126,10 +136,10 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     if base.seq and base.seq == last and [base.head.link] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
     if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
-        return Opened(msgspec.structs.replace(base, entry=recent[-1]), recent, way.erasures)
+        return Opened(replace(base, entry=recent[-1]), recent, way.erasures)
     new = recent[len(recent) - (last - base.seq) :]
     if len(new) < _WORTH:
-        return Opened(fold(base, new), recent, way.erasures)
+        return Opened(await fold_on(log, chat, base, new), recent, way.erasures)
     await way.take(new)
     if last == head.seq:
         await way.keep_newest()
@@ -151,6 +161,45 @@ async def _far(way: _Way, last: int, head: Head) -> Opened:
     if way.view.head == head:
         await way.keep_newest()
     return Opened(way.view, page, way.erasures)
+
+
+async def fold_on(log: Log, chat: str, view: View, entries: Sequence[Entry]) -> View:
+    """The view after the next entries. What a rewind among them goes back to is read, if the view does not remember it."""
+    waiting: list[
+        tuple[View, Sequence[Entry]]
+    ] = []  # each for the view before it; no recursion: it may be a long way
+    while True:
+        try:
+            view = fold(view, entries)
+        except NeedsEarlier as needed:
+            later = needed.view
+            waiting.append((later, [entry for entry in entries if entry.seq > later.seq]))
+            view, entries = await _nearest(log, chat, needed.to, view.projections)
+        else:
+            if not waiting:
+                return view
+            later, entries = waiting.pop()
+            view = later.remembering(view)
+
+
+async def _nearest(
+    log: Log, chat: str, to: int, projections: Sequence[Projection[Any]]
+) -> tuple[View, list[Entry]]:
+    """The newest view that is kept of entry ``to`` or before, and the entries that are missing."""
+    async with aclosing(log.storage.load_snapshots(chat, to)) as kept:
+        async for of, data in kept:
+            base = load(data, of, projections) if 0 < of.seq <= to else None
+            if base is not None:
+                entries = await log.last(chat, to - base.seq + 1, to)
+                if [entry.link for entry in entries[:1]] == [of.link]:
+                    return base, entries[1:]
+    return start(projections), await log.last(chat, to, to)
+
+
+async def go_on(log: Log, chat: str, opened: Opened, entries: Sequence[Entry]) -> Opened:
+    """The same after the next entries, whatever they go back to."""
+    view = await fold_on(log, chat, opened.view, entries)
+    return Opened(view, [*opened.recent, *entries][-_KNOWN:], opened.erasures)
 
 
 async def keep_view(log: Log, chat: str, view: View, erasures: str = "") -> int:

@@ -33,7 +33,7 @@ from chatfold.projections.context import Contexts, Window, contexts
 from chatfold.projections.cost import Usage, usage
 from chatfold.projections.cutting import Cut
 from chatfold.projections.digest import Execution
-from chatfold.projections.folding import OutOfOrder, Projection, View, fold, projection, start
+from chatfold.projections.folding import NeedsEarlier, OutOfOrder, Projection, View, fold, projection, start
 from chatfold.projections.lifetime import Lifetime, lifetimes
 from chatfold.projections.listing import Outline, lineage, outline
 from chatfold.projections.prompt import Message, messages
@@ -70,6 +70,7 @@ __all__ = [
     "IndexRow",
     "Lifetime",
     "Message",
+    "NeedsEarlier",
     "OutOfOrder",
     "Outline",
     "Projection",

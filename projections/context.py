@@ -15,8 +15,9 @@ leaving, taking up again, compacting and going back each append one small event.
 - A fork inherits everything, since it has all the entries.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 import msgspec
 
@@ -34,7 +35,7 @@ from chatfold.eventlog import (
 from chatfold.projections.columns import Rows, Seqs
 from chatfold.projections.folding import projection
 from chatfold.projections.packing import Unpack, pack
-from chatfold.projections.spans import Spans, common, extended, minus, path, spans
+from chatfold.projections.spans import Spans, common, extended, minus, spans
 from chatfold.projections.text import clipped
 
 MAIN = "main"
@@ -202,7 +203,15 @@ _CONTROLS = frozenset(
 # --- the fold --------------------------------------------------------------------------------------------
 
 
-@projection(Contexts, version=2)
+def _of_the_whole_log(then: Contexts, now: Contexts) -> Contexts:
+    """What is counted over the whole log goes on, whatever the chat goes back to."""
+    active = then.active
+    if not active.opened:  # before the first entry nobody knew when it would be written
+        active = msgspec.structs.replace(active, created=now.began)
+    return msgspec.structs.replace(now, active=active, since=then.since, shelf=then.shelf)
+
+
+@projection(Contexts, version=3, rewinds=_of_the_whole_log)
 def contexts(state: Contexts, entry: Entry) -> Contexts:
     if entry.seq == 1:
         active = msgspec.structs.replace(state.active, created=entry.ts)
@@ -228,7 +237,9 @@ def contexts(state: Contexts, entry: Entry) -> Contexts:
 
 
 def _control(state: Contexts, entry: Entry) -> Control | None:
-    """What the entry asks for, if it can be meant: seqs that do not lie before it are nobody's."""
+    """What the entry asks for, if it can be meant: seqs that do not lie before it are nobody's.
+
+    Of a ``rewound`` the fold has already made what it goes back to."""
     seq, ts = entry.seq, entry.ts
     match entry.event:
         case ChatStarted(title=title):
@@ -277,7 +288,7 @@ def _apply(state: Contexts, control: Control) -> Contexts:
         case "reverted":
             return _reverted(state, control.first)
         case "rewound":
-            return _resumed(_at(state, control.last), control.last, control.seq)
+            return _resumed(state, control.last, control.seq)
     return state
 
 
@@ -354,35 +365,16 @@ def _without(context: Context, seq: int) -> Context:
 # --- going back ------------------------------------------------------------------------------------------
 
 
-def _beginning(state: Contexts) -> Contexts:
-    """Where the chat of this state began, with what it knows of the whole log."""
-    first = Context(MAIN, created=state.began)
-    return Contexts(state.began, first, 1, Shelf(), state.packed, state.said, state.answers, state.internal)
-
-
-def _at(state: Contexts, to: int) -> Contexts:
-    """The state after entry ``to``, made from the controls alone. Costs their number: going back is rare."""
-    controls = state.controls
-    control = next(controls, None)
-    now = _beginning(state)
-    before = None
-    rewinds = ((control.seq, control.last) for control in state.controls if control.kind == "rewound")
-    for first, last in path(rewinds, to):
-        if before is not None:
-            now = _resumed(now, before, first)
-        while control is not None and control.seq <= last:
-            if control.seq >= first and control.kind != "rewound":
-                now = _apply(now, control)
-            control = next(controls, None)
-        before = last
-    return now
-
-
 def changes(state: Contexts) -> Iterator[tuple[Control, Contexts, Contexts]]:
     """Every context event of the log with the state before and after it, in order."""
-    now = _beginning(state)
+    now = Contexts(active=Context(MAIN, created=state.began))
+    versions = [(0, now)]
     for control in state.controls:
-        before, now = now, _apply(now, control)
+        before = now
+        if control.kind == "rewound":
+            now = versions[bisect_right(versions, control.last, key=itemgetter(0)) - 1][1]
+        now = _apply(now, control)
+        versions.append((control.seq, now))
         yield control, before, now
 
 

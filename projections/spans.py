@@ -60,17 +60,3 @@ def common(some: Spans, others: Spans) -> Spans:
 def includes(some: Spans, seq: int) -> bool:
     index = bisect_right(some, (seq, 1 << 62)) - 1
     return index >= 0 and seq <= some[index][1]
-
-
-def path(rewinds: Iterable[tuple[int, int]], to: int) -> Spans:
-    """The spans of the log that led to entry ``to``, without what was rewound on the way.
-
-    ``rewinds``: (the seq that says so, the seq gone back to), in order. Adjacent spans are not joined: each
-    but the first begins with its rewind.
-    """
-    way = []
-    for seq, back in reversed(list(rewinds)):
-        if seq <= to:
-            way.append((seq, to))
-            to = back
-    return ((1, to), *reversed(way))

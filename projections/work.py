@@ -11,7 +11,6 @@ from chatfold.eventlog import (
     Forked,
     MessageAdded,
     ModelCalled,
-    Rewound,
     RunFinished,
     RunStarted,
     SendConfirmed,
@@ -22,10 +21,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.columns import Rows, Seqs
+from chatfold.projections.columns import Seqs
 from chatfold.projections.folding import projection
-from chatfold.projections.packing import Unpack, pack
-from chatfold.projections.spans import includes, path
 
 WINDOW = 200
 _RUNNING = 64
@@ -51,7 +48,17 @@ class Turn(msgspec.Struct, frozen=True):
         return self.is_waiting or bool(self.run)
 
 
-@projection(Turn, version=1, on=(MessageAdded, ModelCalled, RunStarted, RunFinished, Forked))
+def _still_running(then: Turn, now: Turn) -> Turn:
+    """Going back ends no run, and begins none again."""
+    return msgspec.structs.replace(then, run=now.run)
+
+
+@projection(
+    Turn,
+    version=2,
+    on=(MessageAdded, ModelCalled, RunStarted, RunFinished, Forked),
+    rewinds=_still_running,
+)
 def turn(state: Turn, entry: Entry) -> Turn:
     match entry.event:
         case ModelCalled():
@@ -101,7 +108,7 @@ class Calls(msgspec.Struct, frozen=True):
     open: tuple[OpenCall, ...] = ()  # asked and not answered, in the order they were asked
 
 
-@projection(Calls, version=1, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded, Rewound))
+@projection(Calls, version=2, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded), rewinds=True)
 def calls(state: Calls, entry: Entry) -> Calls:
     event = entry.event
     if type(event) is ToolCalled:
@@ -116,8 +123,6 @@ def calls(state: Calls, entry: Entry) -> Calls:
             return Calls(tuple(call for call in state.open if call is not one))
         case ModelCalled() | MessageAdded(role="assistant", origin="exec" | "internal"):
             return Calls()
-        case Rewound(to=to) if 0 <= to < entry.seq:
-            return Calls(tuple(call for call in state.open if call.seq <= to))
     return state
 
 
@@ -131,52 +136,22 @@ class Skill(msgspec.Struct, frozen=True, array_like=True):
     fingerprint: str = ""
 
 
-class SkillChange(msgspec.Struct, frozen=True, array_like=True):
-    """``name`` None: a rewind to seq ``to``. ``skill`` None: no longer in use."""
-
-    seq: int
-    name: str | None = None
-    skill: Skill | None = None
-    to: int = 0
-
-
-_change = Unpack(SkillChange)
-
-
 class Skills(msgspec.Struct, frozen=True):
     active: dict[str, Skill] = {}  # by name, in the order they came into use
-    changes: Rows = Rows()
 
 
-@projection(Skills, version=2, on=(SkillActivated, SkillDeactivated, Rewound))
+@projection(Skills, version=3, on=(SkillActivated, SkillDeactivated), rewinds=True)
 def skills(state: Skills, entry: Entry) -> Skills:
     match entry.event:
         case SkillActivated(name=name, fingerprint=fingerprint):
-            change = SkillChange(entry.seq, name, Skill(entry.seq, fingerprint))
-        case SkillDeactivated(name=name):
-            change = SkillChange(entry.seq, name)
-        case Rewound(to=to) if 0 <= to < entry.seq:
-            change = SkillChange(entry.seq, to=to)
-        case _:
-            return state
-    changes = state.changes.append(pack(change))
-    return Skills(_changed(state.active, change) if change.name is not None else _active(changes), changes)
+            return Skills({**_without(state, name), name: Skill(entry.seq, fingerprint)})
+        case SkillDeactivated(name=name) if name in state.active:
+            return Skills(_without(state, name))
+    return state
 
 
-def _changed(active: dict[str, Skill], change: SkillChange) -> dict[str, Skill]:
-    others = {name: skill for name, skill in active.items() if name != change.name}
-    return others if change.name is None or change.skill is None else {**others, change.name: change.skill}
-
-
-def _active(packed: Rows) -> dict[str, Skill]:
-    """After a rewind: what the changes on the way that is left add up to."""
-    changes = [_change(data) for data in packed]
-    left = path(((change.seq, change.to) for change in changes if change.name is None), 1 << 62)
-    active: dict[str, Skill] = {}
-    for change in changes:
-        if includes(left, change.seq):
-            active = _changed(active, change)
-    return active
+def _without(state: Skills, name: str) -> dict[str, Skill]:
+    return {other: skill for other, skill in state.active.items() if other != name}
 
 
 # --- executions ------------------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.projections.spans import Span, Spans, common, extended, includes, minus, path, spans
+from chatfold.projections.spans import Span, Spans, common, extended, includes, minus, spans
 
 pairs = st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=8)
 some_spans = pairs.map(spans)
@@ -64,39 +63,3 @@ def test_common_is_the_intersection_of_the_sets(some: Spans, others: Spans) -> N
 @given(some_spans)
 def test_includes_says_what_the_set_says(some: Spans) -> None:
     assert {seq for seq in range(-9, 45) if includes(some, seq)} == members(some)
-
-
-# --- the way that led to an entry ------------------------------------------------------------------------
-
-
-@st.composite
-def rewinds(draw: st.DrawFn) -> list[tuple[int, int]]:
-    at = draw(st.lists(st.integers(1, 30), unique=True, max_size=6).map(sorted))
-    return [(seq, draw(st.integers(0, seq - 1))) for seq in at]
-
-
-def walked(back: dict[int, int], to: int) -> list[int]:
-    """The entries that count after entry ``to``, each rewind taking the list as it was there."""
-    ways: list[list[int]] = [[]]
-    for seq in range(1, to + 1):
-        ways.append([*ways[back.get(seq, seq - 1)], seq])
-    return ways[to]
-
-
-@given(rewinds(), st.integers(0, 35))
-def test_the_path_to_an_entry_leaves_out_what_was_rewound_before_it(
-    back: list[tuple[int, int]], to: int
-) -> None:
-    way = path(back, to)
-    assert [seq for first, last in way for seq in range(first, last + 1)] == walked(dict(back), to)
-    assert {seq for seq in range(40) if includes(way, seq)} == set(walked(dict(back), to))
-
-
-@pytest.mark.parametrize("to", [0, 1, 7])
-def test_without_rewinds_the_path_is_everything_up_to_there(to: int) -> None:
-    assert path((), to) == ((1, to),)
-
-
-def test_each_span_of_a_path_but_the_first_begins_with_its_rewind() -> None:
-    assert path([(5, 3), (6, 5), (9, 0)], 8) == ((1, 3), (5, 5), (6, 8))
-    assert path([(5, 3), (6, 5), (9, 0)], 10) == ((1, 0), (9, 10))

@@ -10,6 +10,7 @@ from chatfold.eventlog import (
     Forked,
     MessageAdded,
     ModelCalled,
+    Rewound,
     RunFinished,
     RunStarted,
     SendConfirmed,
@@ -111,6 +112,19 @@ def test_an_answer_to_an_earlier_request_leaves_what_was_said_since_waiting() ->
 def test_what_was_under_way_is_the_parents_to_go_on_with() -> None:
     state = after((None, user()), ("r", RunStarted()), (None, Forked("parent", 2)))
     assert not state.is_open
+
+
+def test_going_back_to_a_question_makes_it_wait_again() -> None:
+    done = (None, user()), ("r", RunStarted()), ("r", ModelCalled("m", "f")), ("r", assistant())
+    assert not after(*done, ("r", RunFinished("done"))).is_open
+    state = after(*done, ("r", RunFinished("done")), (None, Rewound(1)))
+    assert (state.is_waiting, state.said, state.called) == (True, 1, 0)
+
+
+def test_going_back_ends_no_run_and_begins_none_again() -> None:
+    begun = (None, user()), ("r", RunStarted()), ("r", ModelCalled("m", "f"))
+    assert after(*begun, (None, Rewound(1))).run == "r"
+    assert after(*begun, ("r", RunFinished("done")), (None, Rewound(3))).run == ""
 
 
 # --- sends -------------------------------------------------------------------------------------------------

@@ -46,11 +46,11 @@ HISTORY: tuple[Event, ...] = (
 )
 
 KNOWN = {
-    ("chatfold.projections.context.contexts", 2): "ed1f26be0f6553e2",
-    ("chatfold.projections.work.turn", 1): "78d444991772d9cc",
+    ("chatfold.projections.context.contexts", 3): "ed1f26be0f6553e2",
+    ("chatfold.projections.work.turn", 2): "78d444991772d9cc",
     ("chatfold.projections.work.sends", 1): "f6e7b2724c56f08a",
-    ("chatfold.projections.work.calls", 1): "ac446fa3bfca11fe",
-    ("chatfold.projections.work.skills", 2): "46058beec73317dd",
+    ("chatfold.projections.work.calls", 2): "ac446fa3bfca11fe",
+    ("chatfold.projections.work.skills", 3): "680017feb247ba15",
     ("chatfold.projections.work.executions", 1): "af84a064dd8a0ce1",
     ("chatfold.projections.cost.usage", 1): "6faa5ee30ffac044",
     ("chatfold.projections.listing.outline", 1): "e92c78b8a60cb36d",
