@@ -335,9 +335,7 @@ class Chat(Moment):
         """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
 
         def events(now: Moment) -> Iterable[Event]:
-            state = now[contexts]
-            found = [one for context in (state.active, *state.shelf.values()) for one in context.compactions]
-            return (CompactionReverted(seq, reason),) if any(one.seq == seq for one in found) else ()
+            return (CompactionReverted(seq, reason),) if now[contexts].context_of(seq) else ()
 
         return await self.decide(events)
 

@@ -35,7 +35,8 @@ from chatfold.eventlog import (
 from chatfold.projections.columns import Rows, Seqs
 from chatfold.projections.folding import projection
 from chatfold.projections.packing import Unpack, pack
-from chatfold.projections.spans import Spans, common, extended, minus, spans
+from chatfold.projections.sorted_map import SortedMap
+from chatfold.projections.spans import SpanMap, Spans, add, extended, has, minus, remove, spans, within
 from chatfold.projections.text import clipped
 
 MAIN = "main"
@@ -57,19 +58,42 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str = ""
     archived: int = 0  # when it was left; 0: it is the active one
     reason: str = ""  # why it was left
-    spans: Spans = ()  # without those since it last became active
-    packed: Rows = Rows()  # the compactions in force
-    tops: tuple[Compaction, ...] = ()  # those in force that no other in force has swallowed
-    shown: Spans = ()  # what was carried in after a compaction of that range, and is not meant by it
+    left: int = 0  # the seq that left it last
+    held: SpanMap = SpanMap()  # its entries, without those since it last became active
+    in_force: SortedMap[int, tuple[int, int, int]] = (
+        SortedMap()
+    )  # compactions: seq -> first, last, swallowed by
+    ranges: SortedMap[tuple[int, int, int], int] = SortedMap()  # the same: swallowed by, first, seq -> last
+    covered: SpanMap = (
+        SpanMap()
+    )  # what those cover that are not swallowed; ranges that only touch are not joined
+    carried_in: SpanMap = SpanMap()  # after a compaction of that range, which does not hide it
+
+    @property
+    def spans(self) -> Spans:
+        """Its entries, without those since it last became active."""
+        return tuple(self.held.items())
 
     @property
     def compactions(self) -> Iterator[Compaction]:
         """Those in force, in order; of these the ``tops`` say what is hidden."""
-        return map(_compaction, self.packed)
+        return (Compaction(seq, first, last) for seq, (first, last, _) in self.in_force.items())
+
+    @property
+    def tops(self) -> tuple[Compaction, ...]:
+        """Those in force that no other in force has swallowed, in the order of what they hide."""
+        return tuple(Compaction(seq, first, last) for first, seq, last in self.swallowed_by(0))
+
+    def swallowed_by(self, seq: int, first: int = 0) -> Iterator[tuple[int, int, int]]:
+        """(first, seq, last) of each, from that first on; 0: by none."""
+        for (by, begin, one), last in self.ranges.items((seq, first, 0)):
+            if by != seq:
+                return
+            yield begin, one, last
 
     @property
     def hidden(self) -> Spans:
-        return minus(spans((top.first, top.last) for top in self.tops), self.shown)
+        return minus(spans(self.covered.items()), tuple(self.carried_in.items()))
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
@@ -86,44 +110,45 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     last: int = 0
 
 
-_context, _control_of, _compaction = Unpack(Context), Unpack(Control), Unpack(Compaction)
+_control_of = Unpack(Control)
 
 
 class Shelf(msgspec.Struct, frozen=True):
-    """The archived contexts by id, last left last. Packed: opening a chat with a thousand of them unpacks none."""
+    """The archived contexts by id, last left last."""
 
-    packed: dict[str, bytes] = {}
+    by_id: SortedMap[str, Context] = SortedMap()
+    order: SortedMap[int, str] = SortedMap()  # the seq that left it -> its id
 
     def __getitem__(self, id: str) -> Context:
-        return _context(self.packed[id])
+        return self.by_id[id]
 
     def __contains__(self, id: object) -> bool:
-        return id in self.packed
+        return id in self.by_id
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.packed)
+        return (name for _, name in self.order.items())
 
     def __reversed__(self) -> Iterator[str]:
-        return reversed(self.packed)
+        return (self.order[left] for left in reversed(self.order))
 
     def __len__(self) -> int:
-        return len(self.packed)
+        return len(self.order)
 
     def keys(self) -> Iterable[str]:
-        return self.packed.keys()
+        return list(self)
 
     def values(self) -> list[Context]:
-        return [_context(data) for data in self.packed.values()]
+        return [self.by_id[name] for name in self]
 
     def items(self) -> list[tuple[str, Context]]:
-        return list(zip(self.packed, self.values(), strict=True))
+        return [(name, self.by_id[name]) for name in self]
 
-    def put(self, context: Context, without: str) -> "Shelf":
-        """With this context as the last one, and without the one of that id."""
-        packed = dict(self.packed)
-        packed.pop(without, None)
-        packed[context.id] = pack(context)
-        return Shelf(packed)
+    def put(self, context: Context) -> "Shelf":
+        """With this context, in the place where it was left."""
+        return Shelf(self.by_id.set(context.id, context), self.order.set(context.left, context.id))
+
+    def without(self, context: Context) -> "Shelf":
+        return Shelf(self.by_id.without(context.id), self.order.without(context.left))
 
 
 class Contexts(msgspec.Struct, frozen=True):
@@ -151,6 +176,12 @@ class Contexts(msgspec.Struct, frozen=True):
         if id == self.active.id:
             return extended(self.active.spans, self.since, head)
         return self.shelf[id].spans if id in self.shelf else ()
+
+    def context_of(self, compaction: int) -> Context | None:
+        """The one in which the compaction of that seq is in force."""
+        if compaction in self.active.in_force:
+            return self.active
+        return next((one for one in self.shelf.values() if compaction in one.in_force), None)
 
     def messages(self, some: Spans) -> int:
         """How many messages these spans hold."""
@@ -191,8 +222,7 @@ def window(state: Contexts, head: int, id: str | None = None) -> Window:
     if id is not None and id != state.active.id and id not in state.shelf:
         return Window((), ())
     context = state.active if id is None or id == state.active.id else state.shelf[id]
-    tops = tuple(sorted(context.tops, key=lambda top: (top.first, top.seq)))
-    return Window(minus(state.spans(context.id, head), context.hidden), tops)
+    return Window(minus(state.spans(context.id, head), context.hidden), context.tops)
 
 
 _CONTROLS = frozenset(
@@ -211,7 +241,7 @@ def _of_the_whole_log(then: Contexts, now: Contexts) -> Contexts:
     return msgspec.structs.replace(now, active=active, since=then.since, shelf=then.shelf)
 
 
-@projection(Contexts, version=3, rewinds=_of_the_whole_log)
+@projection(Contexts, version=4, rewinds=_of_the_whole_log)
 def contexts(state: Contexts, entry: Entry) -> Contexts:
     if entry.seq == 1:
         active = msgspec.structs.replace(state.active, created=entry.ts)
@@ -281,8 +311,7 @@ def _apply(state: Contexts, control: Control) -> Contexts:
             context = Context(control.id, control.seq, control.ts, control.title)
             return _moved(state, context, control)
         case "opened" | "switched" if control.id in state.shelf:
-            context = msgspec.structs.replace(state.shelf[control.id], archived=0, reason="")
-            return _moved(state, context, control)
+            return _moved(state, state.shelf[control.id], control)
         case "compacted":
             return _compacted(state, Compaction(control.seq, control.first, control.last))
         case "reverted":
@@ -302,64 +331,100 @@ def _started(state: Contexts, control: Control) -> Contexts:
 
 def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
     """Shelves the active context and makes ``to`` the active one."""
-    carried = spans((seq, seq) for seq in control.carry)
-    left = extended(state.active.spans, state.since, control.seq - 1)
+    seq, left = control.seq, state.active
+    held, carried_in = add(left.held, state.since, seq - 1), left.carried_in
+    there, shown = to.held, to.carried_in
+    for one in control.carry:
+        held, carried_in = remove(held, one, one), remove(carried_in, one, one)
+        there = add(there, one, one)
+        shown = add(shown, one, one) if has(to.covered, one) else shown
     shelved = msgspec.structs.replace(
-        state.active,
-        archived=control.ts,
-        reason=control.reason,
-        spans=minus(left, carried),
-        shown=minus(state.active.shown, carried),
+        left, archived=control.ts, reason=control.reason, left=seq, held=held, carried_in=carried_in
     )
-    shelf = state.shelf.put(shelved, to.id)
-    shown = spans((*to.shown, *common(carried, to.hidden)))
-    active = msgspec.structs.replace(to, spans=spans((*to.spans, *carried)), shown=shown)
-    return msgspec.structs.replace(state, active=active, since=control.seq, shelf=shelf)
+    shelf = (state.shelf.without(to) if to.left else state.shelf).put(shelved)
+    active = msgspec.structs.replace(to, archived=0, reason="", left=0, held=there, carried_in=shown)
+    return msgspec.structs.replace(state, active=active, since=seq, shelf=shelf)
 
 
 # --- compaction ------------------------------------------------------------------------------------------
 
 
 def _compacted(state: Contexts, new: Compaction) -> Contexts:
-    context = state.active
-    seen = minus(extended(context.spans, state.since, new.seq - 1), context.hidden)
-    swallowed = [top for top in context.tops if _covers(new, top)]
-    if not swallowed and not common(seen, ((new.first, new.last),)):
+    context, seq, first, last = state.active, *msgspec.structs.astuple(new)
+    swallowed = []
+    for one in context.swallowed_by(0, first):
+        if one[0] > last:
+            break
+        if one[2] <= last:
+            swallowed.append(one)
+    if not swallowed and not _hides(context, state.since, new):
         return state
-    kept = tuple(top for top in context.tops if top not in swallowed)
+    for begin, other, end in swallowed:
+        context = _put_under(context, Compaction(other, begin, end), 0, seq)
     active = msgspec.structs.replace(
-        context,
-        packed=context.packed.append(pack(new)),
-        tops=(*kept, new),
-        shown=minus(context.shown, ((new.first, new.last),)),
+        _put_under(context, new, None, 0),
+        covered=add(context.covered, first, last, touching=False),
+        carried_in=remove(context.carried_in, first, last),
     )
     return msgspec.structs.replace(state, active=active)
 
 
-def _covers(one: Compaction, other: Compaction) -> bool:
-    return one.first <= other.first and other.last <= one.last
+def _hides(context: Context, since: int, new: Compaction) -> bool:
+    """Is there anything in the range that can be seen?"""
+    own = within(context.held, new.first, new.last)
+    for first, last in (*own, (max(new.first, since), new.last)):
+        if first <= last and (
+            minus(((first, last),), tuple(within(context.covered, first, last)))
+            or any(within(context.carried_in, first, last))
+        ):
+            return True
+    return False
+
+
+def _put_under(context: Context, one: Compaction, old: int | None, new: int) -> Context:
+    """The compaction is swallowed by ``new`` from now on; 0: by none. ``old`` None: it is new itself."""
+    ranges = context.ranges if old is None else context.ranges.without((old, one.first, one.seq))
+    return msgspec.structs.replace(
+        context,
+        in_force=context.in_force.set(one.seq, (one.first, one.last, new)),
+        ranges=ranges.set((new, one.first, one.seq), one.last),
+    )
 
 
 def _reverted(state: Contexts, seq: int) -> Contexts:
-    if any(one.seq == seq for one in state.active.compactions):
-        return msgspec.structs.replace(state, active=_without(state.active, seq))
-    for name, context in state.shelf.items():
-        if any(one.seq == seq for one in context.compactions):
-            return msgspec.structs.replace(
-                state, shelf=Shelf({**state.shelf.packed, name: pack(_without(context, seq))})
-            )
-    return state
+    context = state.context_of(seq)
+    if context is None:
+        return state
+    without = _without(context, seq)
+    if context is state.active:
+        return msgspec.structs.replace(state, active=without)
+    return msgspec.structs.replace(state, shelf=state.shelf.put(without))
 
 
 def _without(context: Context, seq: int) -> Context:
     """The context as if that compaction had never been; what it had swallowed is in force again."""
-    packed = Rows()
-    tops: tuple[Compaction, ...] = ()
-    for one in context.compactions:
-        if one.seq != seq:
-            packed = packed.append(pack(one))
-            tops = (*(top for top in tops if not _covers(one, top)), one)
-    return msgspec.structs.replace(context, packed=packed, tops=tops)
+    first, _, by = context.in_force[seq]
+    children = list(context.swallowed_by(seq))
+    context = msgspec.structs.replace(
+        context, in_force=context.in_force.without(seq), ranges=context.ranges.without((by, first, seq))
+    )
+    for begin, one, end in children:  # each is swallowed by the first later one that covers it
+        later = context.in_force.items(one + 1)
+        swallower = next((other for other, (low, high, _) in later if low <= begin and end <= high), 0)
+        context = _put_under(context, Compaction(one, begin, end), seq, swallower)
+    return context if by else msgspec.structs.replace(context, covered=_covered_again(context, first))
+
+
+def _covered_again(context: Context, seq: int) -> SpanMap:
+    """What is covered, when something that covered this entry is gone: only what had overlapped it is looked at."""
+    span = context.covered.floor(seq)
+    assert span is not None
+    covered = context.covered.without(span[0])
+    for first, _, last in context.swallowed_by(0, span[0]):
+        if first > span[1]:
+            break
+        covered = add(covered, first, last, touching=False)
+    return covered
 
 
 # --- going back ------------------------------------------------------------------------------------------
@@ -380,5 +445,5 @@ def changes(state: Contexts) -> Iterator[tuple[Control, Contexts, Contexts]]:
 
 def _resumed(state: Contexts, to: int, seq: int) -> Contexts:
     """As after entry ``to``, going on with entry ``seq``."""
-    active = msgspec.structs.replace(state.active, spans=extended(state.active.spans, state.since, to))
+    active = msgspec.structs.replace(state.active, held=add(state.active.held, state.since, to))
     return msgspec.structs.replace(state, active=active, since=seq)

@@ -19,7 +19,7 @@ _FULL = 64  # items of a leaf
 _key: Any = itemgetter(0)
 
 
-def _first(leaf: tuple[tuple[Any, Any], ...]) -> Any:
+def _first(leaf: Any) -> Any:
     return leaf[0][0]
 
 
@@ -77,7 +77,7 @@ class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True):
             leaf = self.leaves[index]
             yield from leaf[bisect_left(leaf, first, key=_key) :] if index == at else leaf
 
-    def set(self, key: K, value: V) -> "SortedMap[K, V]":
+    def set(self, key: Any, value: V) -> "SortedMap[K, V]":
         leaves = self.leaves
         if not leaves:
             return SortedMap((((key, value),),))
@@ -93,7 +93,7 @@ class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True):
         leaf = (*leaf[:place], (key, value), *leaf[place:])
         return self._with(at, leaf[: _FULL // 2], leaf[_FULL // 2 :])
 
-    def without(self, key: K) -> "SortedMap[K, V]":
+    def without(self, key: Any) -> "SortedMap[K, V]":
         """The same if it is not there."""
         at = bisect_right(self.leaves, key, key=_first) - 1
         leaf = self.leaves[at] if at >= 0 else ()

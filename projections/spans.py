@@ -1,11 +1,17 @@
-"""Spans of a log: (first, last) pairs of seqs, both included. A tuple of them is sorted, disjoint and not adjacent."""
+"""Spans of a log: (first, last) pairs of seqs, both included. A tuple of them is sorted, disjoint and not adjacent.
+
+A map of them, first -> last, is what a state keeps: a change costs the same at any length.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
+
+from chatfold.projections.sorted_map import SortedMap
 
 Span: TypeAlias = tuple[int, int]
 Spans: TypeAlias = tuple[Span, ...]
+SpanMap: TypeAlias = SortedMap[int, int]
 
 
 def spans(pairs: Iterable[Span]) -> Spans:
@@ -60,3 +66,47 @@ def common(some: Spans, others: Spans) -> Spans:
 def includes(some: Spans, seq: int) -> bool:
     index = bisect_right(some, (seq, 1 << 62)) - 1
     return index >= 0 and seq <= some[index][1]
+
+
+# --- as a map --------------------------------------------------------------------------------------------
+
+
+def add(some: SpanMap, first: int, last: int, *, touching: bool = True) -> SpanMap:
+    """With these seqs, if there are any. ``touching``: a span is joined to one that it only touches, too."""
+    if first > last:
+        return some
+    begin, end, gap = first, last, int(touching)
+    before = some.floor(first)
+    if before is not None and before[1] + gap >= first:
+        begin, end = before[0], max(last, before[1])
+    for one, other in some.items(first):
+        if one > end + gap:
+            break
+        end = max(end, other)
+        if one != begin:
+            some = some.without(one)
+    return some.set(begin, end)
+
+
+def remove(some: SpanMap, first: int, last: int) -> SpanMap:
+    """Without these seqs."""
+    for begin, end in list(within(some, first, last)):
+        low, high = some.floor(begin) or (begin, end)
+        some = some.set(low, begin - 1) if low < begin else some.without(low)
+        some = some.set(end + 1, high) if end < high else some
+    return some
+
+
+def within(some: SpanMap, first: int, last: int) -> Iterator[Span]:
+    """Its seqs from ``first`` to ``last``, as spans."""
+    before = some.floor(first)
+    for begin, end in some.items(before[0] if before else first):
+        if begin > last:
+            return
+        if end >= first:
+            yield max(begin, first), min(end, last)
+
+
+def has(some: SpanMap, seq: int) -> bool:
+    before = some.floor(seq)
+    return before is not None and seq <= before[1]

@@ -5,7 +5,20 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.projections.spans import Span, Spans, common, extended, includes, minus, spans
+from chatfold.projections.spans import (
+    Span,
+    SpanMap,
+    Spans,
+    add,
+    common,
+    extended,
+    has,
+    includes,
+    minus,
+    remove,
+    spans,
+    within,
+)
 
 pairs = st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=8)
 some_spans = pairs.map(spans)
@@ -63,3 +76,37 @@ def test_common_is_the_intersection_of_the_sets(some: Spans, others: Spans) -> N
 @given(some_spans)
 def test_includes_says_what_the_set_says(some: Spans) -> None:
     assert {seq for seq in range(-9, 45) if includes(some, seq)} == members(some)
+
+
+# --- as a map ----------------------------------------------------------------------------------------------
+
+_changes = st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(-1, 9)), max_size=12)
+
+
+@given(_changes, st.integers(0, 45), st.integers(0, 45))
+def test_a_map_of_spans_is_the_spans_of_its_seqs(
+    changes: list[tuple[bool, int, int]], low: int, high: int
+) -> None:
+    some, plain = SpanMap(), set[int]()
+    for adds, first, length in changes:
+        last = first + length
+        some = (add if adds else remove)(some, first, last)
+        plain = plain | {*range(first, last + 1)} if adds else plain - {*range(first, last + 1)}
+    assert tuple(some.items()) == spans((seq, seq) for seq in plain)
+    assert members(tuple(within(some, low, high))) == {seq for seq in plain if low <= seq <= high}
+    assert {seq for seq in range(60) if has(some, seq)} == plain
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=12))
+def test_spans_that_only_touch_can_be_kept_apart(pairs: list[tuple[int, int]]) -> None:
+    some = SpanMap()
+    for first, length in pairs:
+        some = add(some, first, first + length, touching=False)
+    found = list(some.items())
+    assert members(tuple(found)) == {
+        seq for first, length in pairs for seq in range(first, first + length + 1)
+    }
+    assert all(one[1] < other[0] for one, other in pairwise(found))
+    for first, last in found:  # every span is held together by ranges that overlap
+        borders = range(first + 1, last + 1)
+        assert all(any(one < at <= one + length for one, length in pairs) for at in borders)

@@ -46,7 +46,7 @@ HISTORY: tuple[Event, ...] = (
 )
 
 KNOWN = {
-    ("chatfold.projections.context.contexts", 3): "ed1f26be0f6553e2",
+    ("chatfold.projections.context.contexts", 4): "791fc977c774b1b1",
     ("chatfold.projections.work.turn", 2): "78d444991772d9cc",
     ("chatfold.projections.work.sends", 1): "f6e7b2724c56f08a",
     ("chatfold.projections.work.calls", 2): "ac446fa3bfca11fe",
