@@ -77,6 +77,10 @@ class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True):
             leaf = self.leaves[index]
             yield from leaf[bisect_left(leaf, first, key=_key) :] if index == at else leaf
 
+    def keys(self, first: Any) -> Iterator[K]:
+        """In order, from this key on."""
+        return (key for key, _ in self.items(first))
+
     def set(self, key: Any, value: V) -> "SortedMap[K, V]":
         leaves = self.leaves
         if not leaves:

@@ -4,6 +4,8 @@
 when the model is asked again or has answered, which is when ``messages`` closes them, too.
 """
 
+from operator import itemgetter
+
 import msgspec
 
 from chatfold.eventlog import (
@@ -23,6 +25,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.columns import Seqs
 from chatfold.projections.folding import projection
+from chatfold.projections.sorted_map import SortedMap
 
 WINDOW = 200
 _RUNNING = 64
@@ -79,18 +82,21 @@ def turn(state: Turn, entry: Entry) -> Turn:
 
 
 class Sends(msgspec.Struct, frozen=True):
-    open: dict[
-        str, int
-    ] = {}  # what was to be sent and neither arrived nor failed, as far as is known: send -> seq
+    seqs: SortedMap[str, int] = SortedMap()  # by the id of the send
+
+    @property
+    def open(self) -> dict[str, int]:
+        """What was to be sent and neither arrived nor failed, as far as is known, oldest first: send -> seq."""
+        return dict(sorted(self.seqs.items(), key=itemgetter(1)))
 
 
-@projection(Sends, version=1, on=(SendRequested, SendConfirmed, SendFailed))
+@projection(Sends, version=2, on=(SendRequested, SendConfirmed, SendFailed))
 def sends(state: Sends, entry: Entry) -> Sends:
     match entry.event:
         case SendRequested(send=send):
-            return Sends({**state.open, send: entry.seq})
-        case SendConfirmed(send=send) | SendFailed(send=send) if send in state.open:
-            return Sends({other: seq for other, seq in state.open.items() if other != send})
+            return Sends(state.seqs.set(send, entry.seq))
+        case SendConfirmed(send=send) | SendFailed(send=send) if send in state.seqs:
+            return Sends(state.seqs.without(send))
     return state
 
 
@@ -105,22 +111,26 @@ class OpenCall(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Calls(msgspec.Struct, frozen=True):
-    open: tuple[OpenCall, ...] = ()  # asked and not answered, in the order they were asked
+    by_id: SortedMap[tuple[str, int], OpenCall] = SortedMap()  # and seq: an id may be used twice
+
+    @property
+    def open(self) -> tuple[OpenCall, ...]:
+        """Asked and not answered, in the order they were asked."""
+        return tuple(sorted([call for _, call in self.by_id.items()], key=lambda call: call.seq))
 
 
-@projection(Calls, version=2, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded), rewinds=True)
+@projection(Calls, version=3, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded), rewinds=True)
 def calls(state: Calls, entry: Entry) -> Calls:
     event = entry.event
     if type(event) is ToolCalled:
-        return Calls((*state.open, OpenCall(entry.seq, event.call, event.name, entry.run)))
-    if not state.open:
+        call = OpenCall(entry.seq, event.call, event.name, entry.run)
+        return Calls(state.by_id.set((event.call, entry.seq), call))
+    if not state.by_id:
         return state
     match event:
-        case ToolReturned(call=answered):
-            if len(state.open) == 1:  # most are answered before the next is asked
-                return Calls() if state.open[0].call == answered else state
-            one = next((call for call in state.open if call.call == answered), None)
-            return Calls(tuple(call for call in state.open if call is not one))
+        case ToolReturned(call=answered):  # the first of those with that id
+            key = next(state.by_id.keys((answered, 0)), None)
+            return Calls(state.by_id.without(key)) if key is not None and key[0] == answered else state
         case ModelCalled() | MessageAdded(role="assistant", origin="exec" | "internal"):
             return Calls()
     return state
@@ -137,21 +147,22 @@ class Skill(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Skills(msgspec.Struct, frozen=True):
-    active: dict[str, Skill] = {}  # by name, in the order they came into use
+    by_name: SortedMap[str, Skill] = SortedMap()
+
+    @property
+    def active(self) -> dict[str, Skill]:
+        """By name, in the order they came into use."""
+        return dict(sorted(self.by_name.items(), key=lambda one: one[1].seq))
 
 
-@projection(Skills, version=3, on=(SkillActivated, SkillDeactivated), rewinds=True)
+@projection(Skills, version=4, on=(SkillActivated, SkillDeactivated), rewinds=True)
 def skills(state: Skills, entry: Entry) -> Skills:
     match entry.event:
         case SkillActivated(name=name, fingerprint=fingerprint):
-            return Skills({**_without(state, name), name: Skill(entry.seq, fingerprint)})
-        case SkillDeactivated(name=name) if name in state.active:
-            return Skills(_without(state, name))
+            return Skills(state.by_name.set(name, Skill(entry.seq, fingerprint)))
+        case SkillDeactivated(name=name) if name in state.by_name:
+            return Skills(state.by_name.without(name))
     return state
-
-
-def _without(state: Skills, name: str) -> dict[str, Skill]:
-    return {other: skill for other, skill in state.active.items() if other != name}
 
 
 # --- executions ------------------------------------------------------------------------------------------
