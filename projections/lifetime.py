@@ -4,13 +4,18 @@ Made from what ``contexts`` keeps, which is all that it takes: no second record 
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import TypeAlias
 
 import msgspec
 
 from chatfold.eventlog import Compacted, Entry
-from chatfold.projections.context import Contexts, changes, window
-from chatfold.projections.spans import Spans, common, minus, spans
+from chatfold.projections.context import Contexts, Control, changes
+from chatfold.projections.sorted_map import SortedMap
+from chatfold.projections.spans import Span, Spans, add, common, minus, spans, within
 from chatfold.projections.tokens import Counter, estimate, of_event
+
+_NOWHERE = (0, 0, -1)  # a compaction that is not in force
 
 
 class Stay(msgspec.Struct, frozen=True):
@@ -66,42 +71,92 @@ class _Sweep:
 
 
 def stays(state: Contexts, head: int) -> list[Stay]:
-    """Of all entries, in the order they ended; those that have not ended come last."""
+    """Of all entries, in the order they ended; those that have not ended come last.
+
+    One sweep: an event is looked at where it changed what is held, covered or carried in, and nowhere else.
+    """
     done: list[Stay] = []
-    present: list[Stay] = []
+    present: _Present = SortedMap()
+    new = 1
     for control, before, after in changes(state):
-        present = _entered(present, window(before, control.seq - 1).spans, 0)
-        present = _left(present, done, window(after, control.seq).spans, control.seq, control.kind)
-        present = _entered(
-            present, minus(window(after, control.seq).spans, ((control.seq, control.seq),)), control.seq
+        present = _enter(present, new, control.seq - 1)
+        new = control.seq
+        for first, last in _regions(before, after, control.seq - 1):
+            seen = _seen(after, control.seq - 1, first, last)
+            present = _sweep(present, done, (first, last), seen, control)
+    present = _enter(present, new, head)
+    return done + [Stay(first, last, entered) for first, (last, entered) in present.items()]
+
+
+_Present: TypeAlias = SortedMap[int, tuple[int, int]]
+"""Those who are in sight: first -> last, entered."""
+
+
+def _enter(present: _Present, first: int, last: int) -> _Present:
+    """Each in its own turn. What follows such entries makes one stay with them."""
+    if first > last:
+        return present
+    before = present.floor(first)
+    if before is not None and before[1] == (first - 1, 0):
+        return present.set(before[0], (last, 0))
+    return present.set(first, (last, 0))
+
+
+def _regions(before: Contexts, after: Contexts, head: int) -> Spans:
+    """Where an event may have changed what is seen of the entries up to ``head``."""
+    one, other = before.active, after.active
+    held = [add(state.active.held, state.since, head) for state in (before, after)]
+    return spans(
+        (
+            *held[0].differences(held[1]),
+            *one.covered.differences(other.covered),
+            *one.carried_in.differences(other.carried_in),
         )
-    return done + _entered(present, window(state, head).spans, 0)
+    )
 
 
-def _entered(present: list[Stay], visible: Spans, at: int) -> list[Stay]:
-    new = minus(visible, spans((stay.first, stay.last) for stay in present))
-    return [*present, *(Stay(first, last, at) for first, last in new)]
+def _seen(state: Contexts, head: int, first: int, last: int) -> Spans:
+    """What of these entries is in sight."""
+    context = state.active
+    since = max(first, state.since), min(last, head)
+    covered = spans(within(context.covered, first, last))
+    hidden = minus(covered, tuple(within(context.carried_in, first, last)))
+    return minus(spans((*within(context.held, first, last), since)), hidden)
 
 
-def _left(present: list[Stay], done: list[Stay], visible: Spans, at: int, cause: str) -> list[Stay]:
-    kept: list[Stay] = []
-    for stay in present:
-        whole = ((stay.first, stay.last),)
-        kept += [Stay(first, last, stay.entered) for first, last in common(whole, visible)]
-        done += [Stay(first, last, stay.entered, at, cause) for first, last in minus(whole, visible)]
-    return kept
+def _sweep(present: _Present, done: list[Stay], region: Span, seen: Spans, control: Control) -> _Present:
+    """In this region only these are seen from now on."""
+    before = present.floor(region[0])
+    here: list[Span] = []
+    for first, (last, entered) in list(_until(present.items(before[0] if before else 0), region[1])):
+        whole = ((first, last),)
+        here.append((first, last))
+        left = minus(common(whole, (region,)), seen)
+        if left:
+            done += [Stay(*span, entered, control.seq, control.kind) for span in left]
+            present = present.without(first)
+            for begin, end in minus(whole, left):
+                present = present.set(begin, (end, entered))
+    for begin, end in minus(seen, spans(here)):
+        present = present.set(begin, (end, control.seq))
+    return present
+
+
+def _until(items: Iterator[tuple[int, tuple[int, int]]], last: int) -> Iterator[tuple[int, tuple[int, int]]]:
+    return takewhile(lambda item: item[0] <= last, items)
 
 
 def summary_stays(state: Contexts) -> list[Stay]:
     """The same of summaries, each an entry of its own."""
     done: list[Stay] = []
     present: dict[int, Stay] = {}
-    for control, _, after in changes(state):
-        visible = {top.seq for top in after.active.tops}
-        done += [
-            Stay(seq, seq, stay.entered, control.seq, control.kind)
-            for seq, stay in present.items()
-            if seq not in visible
-        ]
-        present = {seq: present.get(seq, Stay(seq, seq, control.seq)) for seq in sorted(visible)}
+    for control, before, after in changes(state):
+        changed = {key[2] for key, _ in before.active.ranges.differences(after.active.ranges)}
+        for seq in sorted(changed):
+            is_seen = after.active.in_force.get(seq, _NOWHERE)[2] == 0
+            if is_seen and seq not in present:
+                present[seq] = Stay(seq, seq, control.seq)
+            elif not is_seen and seq in present:
+                stay = present.pop(seq)
+                done.append(Stay(seq, seq, stay.entered, control.seq, control.kind))
     return [*done, *present.values()]

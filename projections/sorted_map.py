@@ -15,7 +15,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-_FULL = 64  # items of a leaf
+_FULL = 128  # items of a leaf
 _key: Any = itemgetter(0)
 
 
@@ -109,6 +109,23 @@ class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True):
         if after and len(left) + len(after) <= _FULL // 2:  # or a map that shrinks would keep all its leaves
             return SortedMap((*self.leaves[:at], left + after, *self.leaves[at + 2 :]))
         return self._with(at, left) if left else self._with(at)
+
+    def differences(self, other: "SortedMap[K, V]") -> list[tuple[K, V]]:
+        """The items that only one of the two has, in order. Leaves that they share are not looked at."""
+        mine, theirs = self.leaves, other.leaves
+        if mine is theirs:
+            return []
+        short = min(len(mine), len(theirs))
+        first = next(
+            (at for at, (one, two) in enumerate(zip(mine, theirs, strict=False)) if one is not two), short
+        )
+        backwards = enumerate(zip(reversed(mine), reversed(theirs), strict=False))
+        last = min(short - first, next((at for at, (one, two) in backwards if one is not two), short))
+        some, others = (
+            {item for leaf in leaves[first : len(leaves) - last] for item in leaf}
+            for leaves in (mine, theirs)
+        )
+        return sorted(some ^ others)
 
     def _with(self, at: int, *leaves: tuple[tuple[K, V], ...]) -> "SortedMap[K, V]":
         return SortedMap((*self.leaves[:at], *leaves, *self.leaves[at + 1 :]))

@@ -63,6 +63,23 @@ def test_no_leaf_is_empty_or_too_large_and_the_same_steps_make_equal_maps(
     assert one == other
 
 
+@given(_steps, _steps, _steps)
+def test_differences_are_what_only_one_of_two_has(
+    common: list[tuple[str, int, int]], mine: list[tuple[str, int, int]], theirs: list[tuple[str, int, int]]
+) -> None:
+    base: SortedMap[int, int] = SortedMap()
+    for step in common:
+        base = changed(base, *step)
+    one = other = base
+    for step in mine:
+        one = changed(one, *step)
+    for step in theirs:
+        other = changed(other, *step)
+    wanted = sorted({*one.items()} ^ {*other.items()})
+    assert one.differences(other) == other.differences(one) == wanted
+    assert one.differences(one) == []
+
+
 def test_a_key_that_is_not_there_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         SortedMap[int, int]()[1]
