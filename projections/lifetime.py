@@ -70,21 +70,26 @@ class _Sweep:
         return [stay for _, stay in self._here]
 
 
-def stays(state: Contexts, head: int) -> list[Stay]:
-    """Of all entries, in the order they ended; those that have not ended come last.
+def stays(state: Contexts, head: int, among: Spans | None = None) -> list[Stay]:
+    """Of all entries, or of those ``among``, in the order they ended; those that have not ended come last.
 
-    One sweep: an event is looked at where it changed what is held, covered or carried in, and nowhere else.
+    One sweep: an event is looked at where it changed what is held, covered or carried in, and nowhere else. A switch changes
+    all that is seen: who asks about few entries says which.
     """
+    every = among is None
+    among = ((1, head),) if among is None else among
     done: list[Stay] = []
     present: _Present = SortedMap()
     new = 1
     for control, before, after in changes(state):
-        present = _enter(present, new, control.seq - 1)
+        for span in common(((new, control.seq - 1),), among):
+            present = _enter(present, *span)
         new = control.seq
-        for first, last in _regions(before, after, control.seq - 1):
+        for first, last in _regions(before, after, control.seq - 1) if every else among:
             seen = _seen(after, control.seq - 1, first, last)
             present = _sweep(present, done, (first, last), seen, control)
-    present = _enter(present, new, head)
+    for span in common(((new, head),), among):
+        present = _enter(present, *span)
     return done + [Stay(first, last, entered) for first, (last, entered) in present.items()]
 
 
@@ -151,7 +156,7 @@ def summary_stays(state: Contexts) -> list[Stay]:
     done: list[Stay] = []
     present: dict[int, Stay] = {}
     for control, before, after in changes(state):
-        changed = {key[2] for key, _ in before.active.ranges.differences(after.active.ranges)}
+        changed = {seq for seq, _ in before.active.in_force.differences(after.active.in_force)}
         for seq in sorted(changed):
             is_seen = after.active.in_force.get(seq, _NOWHERE)[2] == 0
             if is_seen and seq not in present:
