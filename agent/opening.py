@@ -37,6 +37,7 @@ PAUSE_S, MOST = 0.1, 1024
 _KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
 _BYTES = 100  # of snapshots in between, an entry
 _WORTH = 64  # entries that whoever opens the chat next should not have to fold again
+_MEMORY = 16_384  # versions that a view remembers on a long way, or when it has gone back far
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
@@ -94,7 +95,7 @@ class _Way:
     ) -> None:
         self.log = log
         self.chat = chat
-        self.view = base
+        self.view = replace(base, memory=_MEMORY)
         self.erasures = erasures
         self._kept = base.seq
         self._step = max(KEEP, size // _BYTES)
@@ -143,7 +144,7 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     await way.take(new)
     if last == head.seq:
         await way.keep_newest()
-    return Opened(way.view, recent, way.erasures)
+    return Opened(way.view.forgetting(), recent, way.erasures)
 
 
 def _before_window(view: View) -> int:
@@ -160,35 +161,40 @@ async def _far(way: _Way, last: int, head: Head) -> Opened:
         await way.take(page)
     if way.view.head == head:
         await way.keep_newest()
-    return Opened(way.view, page, way.erasures)
+    return Opened(way.view.forgetting(), page, way.erasures)
 
 
 async def fold_on(log: Log, chat: str, view: View, entries: Sequence[Entry]) -> View:
     """The view after the next entries. What a rewind among them goes back to is read, if the view does not remember it."""
-    waiting: list[
-        tuple[View, Sequence[Entry]]
-    ] = []  # each for the view before it; no recursion: it may be a long way
     while True:
         try:
-            view = fold(view, entries)
+            return fold(view, entries)
         except NeedsEarlier as needed:
-            later = needed.view
-            waiting.append((later, [entry for entry in entries if entry.seq > later.seq]))
-            view, entries = await _nearest(log, chat, needed.to, view.projections)
-        else:
-            if not waiting:
-                return view
-            later, entries = waiting.pop()
-            view = later.remembering(view)
+            view = needed.view.remembering(await _view_at(log, chat, needed.to, needed.view.projections))
+            # It may go as far back again: reading costs more than remembering.
+            view = replace(view, memory=max(view.memory, min(4 * view.memory, _MEMORY)))
+            entries = [entry for entry in entries if entry.seq > view.seq]
+
+
+async def _view_at(log: Log, chat: str, to: int, projections: Sequence[Projection[Any]]) -> View:
+    """From a snapshot near it; if a rewind on that way goes back to before the snapshot, from one that is twice as far."""
+    at, back = to, KEEP
+    while True:
+        base, entries = await _nearest(log, chat, at, to, projections)
+        try:
+            return fold(replace(base, memory=to), entries)
+        except NeedsEarlier as needed:
+            back *= 2
+            at = max(0, min(needed.to, to - back))
 
 
 async def _nearest(
-    log: Log, chat: str, to: int, projections: Sequence[Projection[Any]]
+    log: Log, chat: str, at: int, to: int, projections: Sequence[Projection[Any]]
 ) -> tuple[View, list[Entry]]:
-    """The newest view that is kept of entry ``to`` or before, and the entries that are missing."""
-    async with aclosing(log.storage.load_snapshots(chat, to)) as kept:
+    """The newest view that is kept of entry ``at`` or before, and the entries from there up to ``to``."""
+    async with aclosing(log.storage.load_snapshots(chat, at)) as kept:
         async for of, data in kept:
-            base = load(data, of, projections) if 0 < of.seq <= to else None
+            base = load(data, of, projections) if 0 < of.seq <= at else None
             if base is not None:
                 entries = await log.last(chat, to - base.seq + 1, to)
                 if [entry.link for entry in entries[:1]] == [of.link]:

@@ -129,6 +129,10 @@ class View:
         states = tuple(earlier[self.projections[index]] for index in _plan(self.projections).rewinding)
         return replace(self, points=(*self.points, (earlier.seq, states)))
 
+    def forgetting(self, memory: int = MEMORY) -> "View":
+        """The same view, which remembers as many versions as this."""
+        return replace(self, memory=memory, past=self.past[-memory:])
+
     @property
     def fingerprint(self) -> str:
         """Equal histories have equal fingerprints, wherever they are stored and however they were folded."""
