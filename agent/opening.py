@@ -137,10 +137,10 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     if base.seq and base.seq == last and [base.head.link] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
     if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
-        return Opened(replace(base, entry=recent[-1]), recent, way.erasures)
+        return Opened(replace(base.forgetting(), entry=recent[-1]), recent, way.erasures)
     new = recent[len(recent) - (last - base.seq) :]
     if len(new) < _WORTH:
-        return Opened(await fold_on(log, chat, base, new), recent, way.erasures)
+        return Opened((await fold_on(log, chat, base, new)).forgetting(), recent, way.erasures)
     await way.take(new)
     if last == head.seq:
         await way.keep_newest()
