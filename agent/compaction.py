@@ -21,7 +21,7 @@ from chatfold.agent.errors import CannotFit, SummaryFailed
 from chatfold.agent.summary import Material
 from chatfold.eventlog import Compacted, Event
 from chatfold.projections import Message, View, calls, contexts, estimate, usage
-from chatfold.projections.context import window
+from chatfold.projections.contexts import window
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import SUMMARY
 from chatfold.projections.spans import Spans, common

@@ -27,7 +27,7 @@ from chatfold.projections import (
     turn,
 )
 from chatfold.projections.listing import Fork
-from chatfold.projections.snapshots import dump, load
+from chatfold.projections.snapshot import dump, load
 
 _SHOWN: tuple[Projection[Any], ...] = (outline, lineage, turn)
 _NEAR = 256  # new entries; if there are more, a snapshot is nearer

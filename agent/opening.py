@@ -26,8 +26,8 @@ from chatfold.projections import (
     fold,
     start,
 )
-from chatfold.projections.context import window
-from chatfold.projections.snapshots import dump, load
+from chatfold.projections.contexts import window
+from chatfold.projections.snapshot import dump, load
 from chatfold.projections.spans import Spans, minus
 
 KEEP = 256

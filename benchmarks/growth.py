@@ -36,8 +36,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import STANDARD, View, fold, start
-from chatfold.projections.context import contexts
-from chatfold.projections.lifetime import stays
+from chatfold.projections.contexts import contexts
+from chatfold.projections.lifetimes import stays
 
 _FLAT = at_most(1.5)
 _FEW, _MANY, _QUICK = 1_000, 64_000, 8_000

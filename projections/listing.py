@@ -13,7 +13,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.folding import projection
+from chatfold.projections.fold import projection
 from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.text import one_line, text_of
 

@@ -39,8 +39,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.context import Window, contexts, window
-from chatfold.projections.folding import View
+from chatfold.projections.contexts import Window, contexts, window
+from chatfold.projections.fold import View
 
 INTERRUPTED = "Interrupted: no result of this call was recorded."
 SUMMARY = "Summary of the earlier conversation:\n"

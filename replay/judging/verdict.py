@@ -18,7 +18,7 @@ from chatfold.eventlog import Entry, Head, ModelCalled, Noted, Rewound, ToolCall
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections import STANDARD, View, fold, outline, start
 from chatfold.projections.happening import REDACTED_EXPORT
-from chatfold.projections.snapshots import load
+from chatfold.projections.snapshot import load
 from chatfold.projections.spans import Spans, includes, spans
 from chatfold.replay.inspect.items import kind_name
 from chatfold.replay.judging.divergence import Divergence, Verdict

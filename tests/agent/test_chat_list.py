@@ -36,7 +36,7 @@ from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.segment import segment_name
 from chatfold.eventlog.line import add_checksum
 from chatfold.projections import Outline, Projection, fold, lineage, outline, start, turn
-from chatfold.projections.snapshots import dump
+from chatfold.projections.snapshot import dump
 from chatfold.testing.strategies import batches
 from tests.support.clock import TickingClock
 from tests.support.histories import talks, user

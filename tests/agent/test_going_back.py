@@ -10,7 +10,7 @@ from chatfold.agent import Chat, Store
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Event, MessageAdded, ModelCalled, Rewound, RunStarted, ToolCalled, ToolReturned
 from chatfold.projections import calls, contexts, turn
-from chatfold.projections.folding import MEMORY, View, fold, start
+from chatfold.projections.fold import MEMORY, View, fold, start
 from chatfold.replay import Replay
 from tests.support.agent_runs import agent, events, step
 from tests.support.chats import a_store, files  # noqa: F401

@@ -16,8 +16,8 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.projections import Contexts, Lifetime, contexts, fold, lifetimes, start
-from chatfold.projections.context import window
-from chatfold.projections.lifetime import Stay, stays
+from chatfold.projections.contexts import window
+from chatfold.projections.lifetimes import Stay, stays
 from chatfold.projections.spans import spans
 from chatfold.projections.tokens import of_event
 from chatfold.testing.strategies import events

@@ -19,7 +19,7 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.projections import fold, sends, start, turn
-from chatfold.projections.work import Turn
+from chatfold.projections.activity import Turn
 from tests.support.histories import assistant, entries, user
 
 # --- turn --------------------------------------------------------------------------------------------------

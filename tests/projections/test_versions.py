@@ -46,13 +46,13 @@ HISTORY: tuple[Event, ...] = (
 )
 
 KNOWN = {
-    ("chatfold.projections.context.contexts", 4): "791fc977c774b1b1",
-    ("chatfold.projections.work.turn", 2): "78d444991772d9cc",
-    ("chatfold.projections.work.sends", 2): "6ae537f997ef928f",
-    ("chatfold.projections.work.calls", 3): "fa5231a5a93da9c3",
-    ("chatfold.projections.work.skills", 4): "0ea79c8d6a339e8d",
-    ("chatfold.projections.work.executions", 1): "af84a064dd8a0ce1",
-    ("chatfold.projections.cost.usage", 1): "6faa5ee30ffac044",
+    ("chatfold.projections.contexts.contexts", 4): "791fc977c774b1b1",
+    ("chatfold.projections.activity.turn", 2): "78d444991772d9cc",
+    ("chatfold.projections.activity.sends", 2): "6ae537f997ef928f",
+    ("chatfold.projections.activity.calls", 3): "fa5231a5a93da9c3",
+    ("chatfold.projections.activity.skills", 4): "0ea79c8d6a339e8d",
+    ("chatfold.projections.activity.executions", 1): "af84a064dd8a0ce1",
+    ("chatfold.projections.usage.usage", 1): "6faa5ee30ffac044",
     ("chatfold.projections.listing.outline", 1): "e92c78b8a60cb36d",
     ("chatfold.projections.listing.lineage", 2): "30b1f4360802f0b8",
 }

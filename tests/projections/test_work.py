@@ -29,9 +29,9 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections import Projection, Window, calls, executions, fold, skills, start
-from chatfold.projections.digest import Execution, ToolUse, digests
+from chatfold.projections.activity import Executions, OpenCall, Skill
 from chatfold.projections.prompt import build
-from chatfold.projections.work import Executions, OpenCall, Skill
+from chatfold.projections.runs import Execution, ToolUse, digests
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, user
 

@@ -24,7 +24,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.columns import Seqs
-from chatfold.projections.folding import projection
+from chatfold.projections.fold import projection
 from chatfold.projections.sorted_map import SortedMap
 
 WINDOW = 200

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from chatfold.eventlog import Compacted, Entry
-from chatfold.projections.context import Contexts, Control, changes
+from chatfold.projections.contexts import Contexts, Control, changes
 from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.spans import Span, Spans, add, common, minus, spans, within
 from chatfold.projections.tokens import Counter, estimate, of_event

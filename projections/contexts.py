@@ -33,7 +33,7 @@ from chatfold.eventlog import (
     Rewound,
 )
 from chatfold.projections.columns import Rows, Seqs
-from chatfold.projections.folding import projection
+from chatfold.projections.fold import projection
 from chatfold.projections.packing import Unpack, pack
 from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.spans import SpanMap, Spans, add, extended, has, minus, remove, spans, within
