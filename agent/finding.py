@@ -6,7 +6,7 @@ from unicodedata import normalize
 from chatfold.eventlog import Log
 from chatfold.projections import Contexts
 from chatfold.projections.archive import archived
-from chatfold.projections.contexts import Context
+from chatfold.projections.context import Context
 from chatfold.projections.spans import includes, minus, spans
 
 _MOST_WORDS = 24

@@ -44,7 +44,8 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections.archive import IndexRow
-from chatfold.projections.contexts import Context, Contexts, contexts, window
+from chatfold.projections.context import Context
+from chatfold.projections.contexts import Contexts, contexts, window
 from chatfold.projections.fold import fold, start
 from chatfold.projections.spans import Spans, includes, minus, spans
 from chatfold.projections.wire import arguments, clean, described, json_text, plain

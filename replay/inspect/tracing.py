@@ -23,7 +23,8 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.search_text import normal, strings, terms, text_of
 from chatfold.projections import Contexts, contexts
-from chatfold.projections.contexts import Context, window
+from chatfold.projections.context import Context
+from chatfold.projections.contexts import window
 from chatfold.projections.lifetimes import Stay, stays, summary_stays
 from chatfold.projections.spans import Spans, includes, spans
 from chatfold.projections.text import one_line
