@@ -14,10 +14,20 @@ import msgspec
 from chatfold.agent.opening import open_view
 from chatfold.eventlog import ChatfoldError, Head, Log
 from chatfold.eventlog.storage import ChatRow
-from chatfold.projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, turn
+from chatfold.projections import (
+    NeedsEarlier,
+    Outline,
+    OutOfOrder,
+    Projection,
+    View,
+    fold,
+    lineage,
+    outline,
+    turn,
+)
+from chatfold.projections.activity import Turn
 from chatfold.projections.listing import Fork, Lineage
 from chatfold.projections.packing import Unpack, pack
-from chatfold.projections.work import Turn
 
 _SHOWN: tuple[Projection[Any], ...] = (outline, lineage, turn)
 _VERSIONS = tuple(one.version for one in _SHOWN)
@@ -89,7 +99,7 @@ async def _fold_on(log: Log, key: str, row: _Row, projections: Sequence[Projecti
     erasures = await log.storage.erasure_epoch(key)
     head = await log.head(key)
     if erasures == row.erasures and row.head.seq < head.seq <= row.head.seq + _NEAR:
-        with suppress(OutOfOrder):
+        with suppress(OutOfOrder, NeedsEarlier):
             entries = await log.last(key, head.seq - row.head.seq, head.seq)
             view = fold(View(_SHOWN, row.states, row.head), entries)
             if view.head == head:

@@ -30,10 +30,10 @@ from chatfold.projections import (
     outline,
 )
 from chatfold.projections.archive import archived, index, previews
-from chatfold.projections.context import window
+from chatfold.projections.contexts import window
 from chatfold.projections.cutting import cut
-from chatfold.projections.digest import digests
 from chatfold.projections.prompt import build
+from chatfold.projections.runs import digests
 from chatfold.projections.spans import Spans, spans
 from chatfold.projections.tokens import Counter
 

@@ -1,6 +1,7 @@
 """outline: what a list of chats shows. lineage: where a chat comes from, and its named points."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 
 import msgspec
 
@@ -14,7 +15,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.folding import projection
+from chatfold.projections.fold import projection
+from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.text import one_line, text_of
 
 _TITLE = 80
@@ -71,21 +73,32 @@ class Fork(msgspec.Struct, frozen=True):
 
 class Lineage(msgspec.Struct, frozen=True):
     key: str = ""
-    forks: tuple[Fork, ...] = ()  # the oldest first: a fork of a fork has two
-    checkpoints: dict[str, int] = {}  # name -> seq; set again, a name moves
+    by_seq: SortedMap[int, Fork] = SortedMap()
+    by_name: SortedMap[str, int] = SortedMap()
+
+    @property
+    def forks(self) -> tuple[Fork, ...]:
+        """The oldest first: a fork of a fork has two."""
+        return tuple(fork for _, fork in self.by_seq.items())
+
+    @property
+    def checkpoints(self) -> dict[str, int]:
+        """Name -> seq; set again, a name moves."""
+        return dict(sorted(self.by_name.items(), key=itemgetter(1)))
 
     @property
     def parent(self) -> Fork | None:
-        return self.forks[-1] if self.forks else None
+        last = next(reversed(self.by_seq), None)
+        return None if last is None else self.by_seq[last]
 
 
-@projection(Lineage, version=1, on=(ChatStarted, Forked, CheckpointSet))
+@projection(Lineage, version=2, on=(ChatStarted, Forked, CheckpointSet))
 def lineage(state: Lineage, entry: Entry) -> Lineage:
     match entry.event:
         case ChatStarted(key=key) if key and not state.key:
             return msgspec.structs.replace(state, key=key)
         case Forked(parent=parent, at=at) if 0 <= at < entry.seq:
-            return msgspec.structs.replace(state, forks=(*state.forks, Fork(entry.seq, parent, at)))
+            return Lineage(state.key, state.by_seq.set(entry.seq, Fork(entry.seq, parent, at)), state.by_name)
         case CheckpointSet(name=name):
-            return msgspec.structs.replace(state, checkpoints={**state.checkpoints, name: entry.seq})
+            return Lineage(state.key, state.by_seq, state.by_name.set(name, entry.seq))
     return state

@@ -23,8 +23,8 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.events import PLACEHOLDER
 from chatfold.projections import Projection, fold, lineage, outline, start, usage
-from chatfold.projections.cost import EVERY, Spent
 from chatfold.projections.listing import Fork, Lineage, Outline
+from chatfold.projections.usage import EVERY, Spent
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, talks, user
 

@@ -16,7 +16,7 @@ from chatfold.eventlog.events import Forked
 from chatfold.eventlog.files.chat_dir import chat_path
 from chatfold.eventlog.storage import Durability
 from chatfold.projections import STANDARD, fold, start
-from chatfold.projections.snapshots import dump
+from chatfold.projections.snapshot import dump
 from tests.support.disk.simulated_disk import SimulatedDisk
 from tests.support.disk.threadless import without_threads
 from tests.support.simulation.simulated_programs import CHATS, Program, Step, durability, secret, words
