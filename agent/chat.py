@@ -14,7 +14,7 @@ from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committ
 from chatfold.agent.errors import CannotFit, SummaryFailed
 from chatfold.agent.exporting import Form
 from chatfold.agent.moment import Moment
-from chatfold.agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, keep_up, open_view, put_off
+from chatfold.agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
 from chatfold.agent.overflow import is_too_long
 from chatfold.agent.receiving import continued
 from chatfold.agent.says import Called, Content, assistant, injected, new_id, user
@@ -190,7 +190,15 @@ class Chat(Moment):
         if any(type(entry.event) is Redacted for entry in new):
             await self._reopen()
             return
-        self._new += new
+        if any(type(entry.event) is Rewound for entry in new):
+            before = self._head
+            opened = await go_on(self.log, self.key, self.opened, new)
+            if self._head != before:  # another task has taken them meanwhile, and more
+                await self._take(entries)
+                return
+            self._opened, self._new = opened, []
+        else:
+            self._new += new
         self._head = Head(new[-1].seq, new[-1].link)
         behind, now = self.seq - self._kept.seq, asyncio.get_running_loop().time()
         if behind >= MOST or (behind >= KEEP and now - self._kept_at >= PAUSE_S):
@@ -327,9 +335,7 @@ class Chat(Moment):
         """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
 
         def events(now: Moment) -> Iterable[Event]:
-            state = now[contexts]
-            found = [one for context in (state.active, *state.shelf.values()) for one in context.compactions]
-            return (CompactionReverted(seq, reason),) if any(one.seq == seq for one in found) else ()
+            return (CompactionReverted(seq, reason),) if now[contexts].context_of(seq) else ()
 
         return await self.decide(events)
 
@@ -388,7 +394,7 @@ class Chat(Moment):
             if isinstance(entry.event, Redacted):  # what was folded before may hold what was erased
                 opened = await open_view(self.log, self.key, at=entry.seq, projections=projections)
             else:
-                opened = opened.then(entry)
+                opened = await go_on(self.log, self.key, opened, (entry,))
             if entry.seq > after:
                 yield Moment(self.log, self.key, opened)
 

@@ -21,7 +21,7 @@ from chatfold.agent.errors import CannotFit, SummaryFailed
 from chatfold.agent.summary import Material
 from chatfold.eventlog import Compacted, Event
 from chatfold.projections import Message, View, calls, contexts, estimate, usage
-from chatfold.projections.context import window
+from chatfold.projections.contexts import window
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import SUMMARY
 from chatfold.projections.spans import Spans, common
@@ -108,25 +108,26 @@ def planned(
 
 
 class _Zones(msgspec.Struct, frozen=True):
-    """The messages that may be hidden: those before the question, and those since. ``sizes``: of all of them.
+    """The messages that may be hidden: those before the question, and those since.
 
     A cut is two indexes: what is hidden ends before the first, and, of what came since the question, before the second.
     """
 
-    sizes: list[int]
+    sizes: list[int]  # of all messages before each index, and of all
     besides: int  # tokens that stay, whatever is hidden
     summary: int  # the most tokens of one
     start: int  # after the system messages
     since: int  # after the question
     before: list[int]  # where the first may be
     after: list[int]  # where the second may be
-    counts: list[bool]  # which messages are no summaries
+    counts: list[int]  # how many messages before each index are no summaries, and how many of all
 
     def left(self, first: int, second: int) -> int:
         """The tokens that are left by a cut, with the summaries as large as they may be."""
-        hidden = sum(self.sizes[self.start : first]) + sum(self.sizes[self.since : second])
+        sizes = self.sizes
+        hidden = sizes[first] - sizes[self.start] + sizes[second] - sizes[self.since]
         summaries = (first > self.start) + (second > self.since)
-        return self.besides + sum(self.sizes) - hidden + summaries * self.summary
+        return self.besides + sizes[-1] - hidden + summaries * self.summary
 
     def first_cut(self, policy: Policy) -> tuple[int, int]:
         """The one that hides least; if nothing is small enough, the one that hides most.
@@ -134,11 +135,11 @@ class _Zones(msgspec.Struct, frozen=True):
         A prompt that is too large is brought down to half of the budget, if it can be: the next turns have room then.
         """
         cuts = [(first, self.since) for first in (self.start, *self.before)]
-        enough = [cut for cut in cuts if sum(self.counts[cut[0] :]) <= policy.keep] or cuts[-1:]
+        enough = [cut for cut in cuts if self.counts[-1] - self.counts[cut[0]] <= policy.keep] or cuts[-1:]
         if policy.budget is None:
             return enough[0]
         cuts = [*enough, *((cuts[-1][0], second) for second in self.after)]
-        is_large = self.besides + sum(self.sizes) > policy.budget
+        is_large = self.besides + self.sizes[-1] > policy.budget
         goals = (policy.budget // 2, policy.budget) if is_large else (policy.budget,)
         return next((c for goal in goals for c in cuts if self.left(*c) <= goal), cuts[-1])
 
@@ -153,10 +154,12 @@ def _zones(
     # A call that is still running stays in sight: its result is to be seen.
     first_open = next((i for i, m in enumerate(messages) if not waiting.isdisjoint(m.seqs)), len(messages))
     borders = [at for at in _borders(messages) if at <= first_open]
-    before = [at for at in borders if start < at <= question and _says_more(messages[start:at])]
-    after = [at for at in borders if since < at and since in borders and _says_more(messages[since:at])]
-    counts = [message.kind not in ("summary", "injected") for message in messages]
-    return _Zones(sizes, besides, summary, start, since, before, after, counts)
+    first, second = _first_that_says_more(messages, start), _first_that_says_more(messages, since)
+    before = [at for at in borders if first < at <= question]
+    after = [at for at in borders if second < at] if since in borders else []
+    counts = accumulate((message.kind not in ("summary", "injected") for message in messages), initial=0)
+    sums = list(accumulate(sizes, initial=0))
+    return _Zones(sums, besides, summary, start, since, before, after, list(counts))
 
 
 def _borders(messages: Sequence[Message]) -> list[int]:
@@ -171,9 +174,9 @@ def _borders(messages: Sequence[Message]) -> list[int]:
     return [at for at, message in enumerate(messages) if message.role != "tool" and highest[at] < lowest[at]]
 
 
-def _says_more(hidden: Sequence[Message]) -> bool:
-    """Than the summaries among them: one of nothing but summaries would say nothing new."""
-    return any(message.kind != "summary" for message in hidden)
+def _first_that_says_more(messages: Sequence[Message], start: int) -> int:
+    """From there on, the first that is no summary: a summary of nothing but summaries would say nothing new."""
+    return next((at for at in range(start, len(messages)) if messages[at].kind != "summary"), len(messages))
 
 
 def _plan(view: View, hidden: tuple[Message, ...], tokens: int) -> Plan:

@@ -1,4 +1,8 @@
-"""Finding an archived context: by its title, else by what was said in it, else by as many of the words as possible."""
+"""Finding an archived context: by its title, else by what was said in it, else by as many of the words as possible.
+
+Of contexts in which the query was said, the one that says it most often is the best; a query that stands somewhere as
+words of their own is not looked for inside of other words.
+"""
 
 import re
 from unicodedata import normalize
@@ -10,7 +14,7 @@ from chatfold.projections.context import Context
 from chatfold.projections.spans import includes, minus, spans
 
 _MOST_WORDS = 24
-_MOST_HITS = 200  # of a word
+_MOST_HITS = 1000  # of a word, the newest: in a long context there may be many before the next one
 
 
 async def best_context(log: Log, key: str, state: Contexts, head: int, query: str) -> str | None:
@@ -24,10 +28,16 @@ async def best_context(log: Log, key: str, state: Contexts, head: int, query: st
     elsewhere = (*minus(((1, head),), shelved), (head + 1, 1 << 62))
     for wanted in dict.fromkeys((query, " ".join(words) or query)):
         hits = await log.search(key, wanted, limit=_MOST_HITS, without=elsewhere)
-        best = [hit.seq for hit in hits if hit.score == hits[0].score]
+        best = [hit for hit in hits if _has_whole_words(hit.preview, words)] or hits
         if best:
-            return next(context.id for context in shelf if any(includes(context.spans, seq) for seq in best))
+            return max(shelf, key=lambda context: sum(includes(context.spans, hit.seq) for hit in best)).id
     return await _by_words(log, key, shelf, elsewhere, words)
+
+
+def _has_whole_words(preview: str, words: list[str]) -> bool:
+    """Does the place that matches show one of the words on its own?"""
+    text = _alike(preview)
+    return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) for word in words if word)
 
 
 def _alike(text: str) -> str:

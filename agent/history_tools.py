@@ -59,7 +59,9 @@ async def chat_history_search(
     except ValueError as refused:
         return {"success": False, "error": str(refused)}
     entries = {entry.seq: entry for entry in await now.read(spans((hit.seq, hit.seq) for hit in hits))}
-    found = [hit for hit in hits if _is_for_a_model(entries[hit.seq])][:limit]
+    found = [hit for hit in hits if _is_for_a_model(entries[hit.seq])]
+    found.sort(key=lambda hit: isinstance(entries[hit.seq].event, ToolReturned))  # what was said comes first
+    found = found[:limit]
     return {"success": True, "messages": [_row(entries[hit.seq], hit, _MOST // len(found)) for hit in found]}
 
 

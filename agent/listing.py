@@ -1,26 +1,37 @@
 """Listing: what a list of chats shows of each, without opening those that did not change.
 
-Of every chat its outline and where it was forked from are remembered, with the entry up to which they were folded and
-the storage's stamp. Listing then costs a stamp a chat, and the new entries of those whose stamp is another one. What is
-remembered is kept in the storage's cache for the next process.
+The storage keeps a row of every chat: its outline, where it was forked from, whether something is open in it, and the entry up
+to which that was folded. A row whose token is the chat's is shown as it is. Of the other chats the new entries are read.
 """
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from chatfold.agent.opening import open_view
-from chatfold.eventlog import ChatfoldError, Head, Log, Redacted
-from chatfold.eventlog.values import escape_text, unescape
-from chatfold.projections import Outline, OutOfOrder, Projection, View, fold, lineage, outline, start, turn
-from chatfold.projections.listing import Fork
-from chatfold.projections.snapshots import dump, load
+from chatfold.eventlog import ChatfoldError, Head, Log
+from chatfold.eventlog.storage import ChatRow
+from chatfold.projections import (
+    NeedsEarlier,
+    Outline,
+    OutOfOrder,
+    Projection,
+    View,
+    fold,
+    lineage,
+    outline,
+    turn,
+)
+from chatfold.projections.activity import Turn
+from chatfold.projections.listing import Fork, Lineage
+from chatfold.projections.packing import Unpack, pack
 
 _SHOWN: tuple[Projection[Any], ...] = (outline, lineage, turn)
+_VERSIONS = tuple(one.version for one in _SHOWN)
 _NEAR = 256  # new entries; if there are more, a snapshot is nearer
-_FEW = 32  # one chat in so many may change before what is remembered is kept again
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -35,77 +46,66 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
-    stamp: str
-    head: Head
-    states: bytes
+    """``versions``: of the projections. A row of other code is not used. ``erasures``: the epoch before the chat was read."""
+
+    versions: tuple[int, ...] = _VERSIONS
+    erasures: str = ""
+    head: Head = Head()
+    states: tuple[Outline, Lineage, Turn] = (Outline(), Lineage(), Turn())
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[tuple[str, _Row]]).decode
+_unpack = Unpack(_Row)
 
 
-class Listing:
+async def list_chats(
+    log: Log, projections: Sequence[Projection[Any]], prefix: str = "", where: Mapping[str, str] | None = None
+) -> AsyncIterator[Listed]:
     """``projections``: those that snapshots are kept of."""
-
-    def __init__(self, log: Log, projections: Sequence[Projection[Any]]) -> None:
-        self._log = log
-        self._projections = projections
-        self._rows: dict[str, _Row] | None = None
-        self._changes = 0  # rows that are not in the cache
-
-    async def chats(self) -> AsyncIterator[Listed]:
-        stamps = await self._log.storage.change_tokens()
-        rows = await self._known()
-        for gone in rows.keys() - {key for key, _ in stamps}:
-            del rows[gone]
-            self._changes += 1
-        for key, stamp in stamps:
+    wanted = (where or {}).items()
+    async for page in log.storage.chats(prefix):
+        new: dict[str, tuple[str, bytes]] = {}
+        known = await asyncio.to_thread(_decode_rows, page.rows)
+        for one, row in zip(page.rows, known, strict=True):
             try:
-                view = await self._view(rows, key, stamp)
+                if one.row_token != one.token or not row.head.seq:
+                    row = await _fold_on(log, one.key, row, projections)  # noqa: PLW2901 (it is the row now)
+                    new[one.key] = one.token, pack(row)
             except (ChatfoldError, OSError) as error:  # one chat that cannot be read hides no other
-                yield Listed(key, error=error)
+                if not wanted:
+                    yield Listed(one.key, error=error)
             else:
-                if view.seq:
-                    yield Listed(key, view[outline], view[lineage].parent, view[turn].is_open)
-        if self._changes > len(rows) // _FEW:
-            await self.keep()
+                shown, origin, doing = row.states
+                if row.head.seq and wanted <= shown.words.items():
+                    yield Listed(one.key, shown, origin.parent, doing.is_open)
+        if new:
+            await log.storage.store_rows(new)
 
-    async def keep(self) -> None:
-        """Those of chats that have not changed since: what was erased meanwhile is not to be kept."""
-        if self._changes and self._rows is not None:
-            self._changes = 0
-            stamps = dict(await self._log.storage.change_tokens())
-            rows = {key: row for key, row in self._rows.items() if stamps.get(key) == row.stamp}
-            await self._log.storage.keep_listing(
-                _encode([(escape_text(key), row) for key, row in rows.items()])
-            )
 
-    async def _known(self) -> dict[str, _Row]:
-        if self._rows is None:
-            try:
-                rows = _decode(await self._log.storage.kept_listing())
-                self._rows = {unescape(key): row for key, row in rows}
-            except (ValueError, RecursionError):
-                self._rows = {}
-        return self._rows
+def _decode_rows(rows: list[ChatRow]) -> list[_Row]:
+    return [_decode_row(row.row) for row in rows]
 
-    async def _view(self, rows: dict[str, _Row], key: str, stamp: str) -> View:
-        row = rows.get(key)
-        view = load(row.states, row.head, _SHOWN) if row else None
-        if row is None or view is None or row.stamp != stamp:
-            view = await self._folded(key, view or start(_SHOWN))
-            rows[key] = _Row(stamp, view.head, dump(view))
-            self._changes += 1
-        return view
 
-    async def _folded(self, key: str, view: View) -> View:
-        """As the chat is now: folded on from the view, if that is near and still of the same history."""
-        head = await self._log.head(key)
-        if view.seq < head.seq <= view.seq + _NEAR:  # at the same head, something was erased
-            entries = await self._log.last(key, head.seq - view.seq, head.seq)
-            with suppress(OutOfOrder):
-                now = fold(view, entries)
-                if now.head == head and not any(isinstance(entry.event, Redacted) for entry in entries):
-                    return now
-        whole = (await open_view(self._log, key, projections=self._projections)).view
-        return View(_SHOWN, tuple(whole[one] for one in _SHOWN), whole.head)
+def _decode_row(data: bytes) -> _Row:
+    """A row of nothing if this is none of ours."""
+    with suppress(ValueError):
+        row = _unpack(data)
+        if row.versions == _VERSIONS:
+            return row
+    return _Row()
+
+
+async def _fold_on(log: Log, key: str, row: _Row, projections: Sequence[Projection[Any]]) -> _Row:
+    """The chat as it is now: folded on from the row, if that is near, of the same history, and nothing was erased since."""
+    erasures = await log.storage.erasure_epoch(key)
+    head = await log.head(key)
+    if erasures == row.erasures and row.head.seq < head.seq <= row.head.seq + _NEAR:
+        with suppress(OutOfOrder, NeedsEarlier):
+            entries = await log.last(key, head.seq - row.head.seq, head.seq)
+            view = fold(View(_SHOWN, row.states, row.head), entries)
+            if view.head == head:
+                return _row_of(view, erasures)
+    return _row_of((await open_view(log, key, projections=projections)).view, erasures)
+
+
+def _row_of(view: View, erasures: str) -> _Row:
+    return _Row(_VERSIONS, erasures, view.head, (view[outline], view[lineage], view[turn]))

@@ -30,10 +30,10 @@ from chatfold.projections import (
     outline,
 )
 from chatfold.projections.archive import archived, index, previews
-from chatfold.projections.context import window
+from chatfold.projections.contexts import window
 from chatfold.projections.cutting import cut
-from chatfold.projections.digest import digests
 from chatfold.projections.prompt import build
+from chatfold.projections.runs import digests
 from chatfold.projections.spans import Spans, spans
 from chatfold.projections.tokens import Counter
 
@@ -143,7 +143,7 @@ class Moment:
     # --- what was ever said ------------------------------------------------------------------------------
 
     async def search(self, query: str, *, limit: int = 20, everything: bool = False) -> list[SearchHit]:
-        """What was ever said that holds all words of the query, best first: archived, compacted, rewound.
+        """What was ever said that holds all words of the query, newest first: archived, compacted, rewound.
 
         What the model sees anyway is not found, unless ``everything`` is asked for.
         """

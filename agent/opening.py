@@ -10,15 +10,25 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
 
 from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
 from chatfold.eventlog.storage import Opening
-from chatfold.projections import STANDARD, OutOfOrder, Projection, View, contexts, fold, start
-from chatfold.projections.context import window
-from chatfold.projections.snapshots import dump, load
+from chatfold.projections import (
+    STANDARD,
+    NeedsEarlier,
+    OutOfOrder,
+    Projection,
+    View,
+    contexts,
+    fold,
+    start,
+)
+from chatfold.projections.contexts import window
+from chatfold.projections.snapshot import dump, load
 from chatfold.projections.spans import Spans, minus
 
 KEEP = 256
@@ -28,6 +38,7 @@ PAUSE_S, MOST = 0.1, 1024
 _KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
 _BYTES = 100  # of snapshots in between, an entry
 _WORTH = 64  # entries that whoever opens the chat next should not have to fold again
+_MEMORY = 16_384  # versions that a view remembers on a long way, or when it has gone back far
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
@@ -94,7 +105,7 @@ class _Way:
     ) -> None:
         self.log = log
         self.chat = chat
-        self.view = base
+        self.view = replace(base, memory=_MEMORY)
         self.erasures = erasures
         self._kept = base.seq
         self._step = max(KEEP, size // _BYTES)
@@ -109,7 +120,7 @@ class _Way:
             border = bisect_left(self._borders, self.view.seq + 1)
             stops = (*self._borders[border : border + 1], self._kept + self._step)
             upto = min(stops) - self.view.seq
-            self.view = fold(self.view, entries[:upto])
+            self.view = await fold_on(self.log, self.chat, self.view, entries[:upto])
             entries = entries[upto:]
             if self.view.seq in stops:
                 await self.keep()
@@ -136,14 +147,14 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     if base.seq and base.seq == last and [base.head.link] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
     if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
-        return Opened(msgspec.structs.replace(base, entry=recent[-1]), recent, way.erasures)
+        return Opened(replace(base.forgetting(), entry=recent[-1]), recent, way.erasures)
     new = recent[len(recent) - (last - base.seq) :]
     if len(new) < _WORTH:
-        return Opened(fold(base, new), recent, way.erasures)
+        return Opened((await fold_on(log, chat, base, new)).forgetting(), recent, way.erasures)
     await way.take(new)
     if last == head.seq:
         await way.keep_newest()
-    return Opened(way.view, recent, way.erasures)
+    return Opened(way.view.forgetting(), recent, way.erasures)
 
 
 def _before_window(view: View) -> int:
@@ -160,7 +171,51 @@ async def _far(way: _Way, last: int, head: Head) -> Opened:
         await way.take(page)
     if way.view.head == head:
         await way.keep_newest()
-    return Opened(way.view, page, way.erasures)
+    return Opened(way.view.forgetting(), page, way.erasures)
+
+
+async def fold_on(log: Log, chat: str, view: View, entries: Sequence[Entry]) -> View:
+    """The view after the next entries. What a rewind among them goes back to is read, if the view does not remember it."""
+    while True:
+        try:
+            return fold(view, entries)
+        except NeedsEarlier as needed:
+            view = needed.view.remembering(await _view_at(log, chat, needed.to, needed.view.projections))
+            # It may go as far back again: reading costs more than remembering.
+            view = replace(view, memory=max(view.memory, min(4 * view.memory, _MEMORY)))
+            entries = [entry for entry in entries if entry.seq > view.seq]
+
+
+async def _view_at(log: Log, chat: str, to: int, projections: Sequence[Projection[Any]]) -> View:
+    """From a snapshot near it; if a rewind on that way goes back to before the snapshot, from one that is twice as far."""
+    at, back = to, KEEP
+    while True:
+        base, entries = await _nearest(log, chat, at, to, projections)
+        try:
+            return fold(replace(base, memory=to), entries)
+        except NeedsEarlier as needed:
+            back *= 2
+            at = max(0, min(needed.to, to - back))
+
+
+async def _nearest(
+    log: Log, chat: str, at: int, to: int, projections: Sequence[Projection[Any]]
+) -> tuple[View, list[Entry]]:
+    """The newest view that is kept of entry ``at`` or before, and the entries from there up to ``to``."""
+    async with aclosing(log.storage.load_snapshots(chat, at)) as kept:
+        async for of, data in kept:
+            base = load(data, of, projections) if 0 < of.seq <= at else None
+            if base is not None:
+                entries = await log.last(chat, to - base.seq + 1, to)
+                if [entry.link for entry in entries[:1]] == [of.link]:
+                    return base, entries[1:]
+    return start(projections), await log.last(chat, to, to)
+
+
+async def go_on(log: Log, chat: str, opened: Opened, entries: Sequence[Entry]) -> Opened:
+    """The same after the next entries, whatever they go back to."""
+    view = await fold_on(log, chat, opened.view, entries)
+    return Opened(view, [*opened.recent, *entries][-_KNOWN:], opened.erasures)
 
 
 async def keep_view(log: Log, chat: str, view: View, erasures: str = "") -> int:

@@ -15,8 +15,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.cost import Spent, spent
 from chatfold.projections.text import text_of
+from chatfold.projections.usage import Spent, spent
 from chatfold.projections.wire import words_of
 
 

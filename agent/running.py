@@ -54,8 +54,8 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections import contexts, executions
+from chatfold.projections.activity import turn
 from chatfold.projections.prompt import INTERRUPTED
-from chatfold.projections.work import turn
 
 SHOWN = (MessageAdded, ToolCalled, ToolReturned, Injected, ContextRecalled, Compacted)
 """What a request is made of."""

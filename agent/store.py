@@ -5,14 +5,14 @@ async with Store("./chats") as store:               # or Store.memory(), or Stor
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
 from chatfold.agent.chat import Chat
 from chatfold.agent.exporting import read_chunks
-from chatfold.agent.listing import Listed, Listing
+from chatfold.agent.listing import Listed, list_chats
 from chatfold.agent.opening import Later, open_view
 from chatfold.eventlog import ChatfoldError, Durability, Log, MemoryStorage, Storage, storage_of
 from chatfold.eventlog.storage import Change
@@ -34,7 +34,6 @@ class Store:
             place = storage_of(place, durability=durability, read_only=read_only)
         self.log = Log(place)
         self._projections = (*STANDARD, *projections)
-        self._listing = Listing(self.log, self._projections)
         self._later: Later = set()  # snapshots that are being taken
 
     @classmethod
@@ -50,7 +49,6 @@ class Store:
 
     async def close(self) -> None:
         await asyncio.gather(*self._later)
-        await self._listing.keep()
         await self.log.storage.close()
 
     async def chat(self, key: str) -> Chat:
@@ -58,9 +56,13 @@ class Store:
         opened = await open_view(self.log, key, projections=self._projections, later=self._later)
         return Chat(self.log, key, opened, self._later)
 
-    def chats(self) -> AsyncIterator[Listed]:
-        """All chats: titles, counts, last activity. Of those that did not change since the last time nothing is read."""
-        return self._listing.chats()
+    def chats(self, prefix: str = "", *, where: Mapping[str, str] | None = None) -> AsyncIterator[Listed]:
+        """The chats: titles, counts, last activity. Of those that did not change since the last time nothing is read.
+
+        ``prefix``: of the key. ``where``: words that a chat must have, as ``{"user": "u7"}``: those of ``ChatStarted.meta``.
+        A chat that cannot be read is listed with its error, unless words are asked for.
+        """
+        return list_chats(self.log, self._projections, prefix, where)
 
     def follow(self, since: str = "") -> AsyncGenerator[Change]:
         """The chats that change, in any process, each at least once after its last change. ``since``: the ``mark`` of a change, to go

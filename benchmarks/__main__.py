@@ -14,7 +14,7 @@ from benchmarks.measure import Row, progress, table, write_results
 from benchmarks.peers import OURS
 from benchmarks.picture import pictures
 
-SUITES = ("eventlog", "projections", "replay", "side_by_side", "properties", "faults")
+SUITES = ("eventlog", "projections", "growth", "replay", "side_by_side", "properties", "faults")
 """A suite is a module of this package with ``rows(folder, quick) -> Iterator[Row]``. What measures nothing comes last."""
 BY_NAME = ("soak", "postgres")
 """Run only if asked for: the first takes an hour, the second needs a server."""

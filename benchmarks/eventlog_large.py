@@ -8,12 +8,22 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time_ns
 
 from benchmarks.eventlog_store import build, chat_folder, delete_caches, size_of
 from benchmarks.machine import in_new_process
-from benchmarks.measure import Case, Row, at_least, at_most, compared, interleave, limited, progress
-from chatfold.eventlog import FileStorage, Log
+from benchmarks.measure import (
+    QUICK_ROUNDS,
+    Case,
+    Row,
+    at_least,
+    at_most,
+    compared,
+    interleave,
+    limited,
+    progress,
+)
+from chatfold.eventlog import FileStorage, Log, Noted
 
 MILLION = 1_000_000
 _SMALL = 1_000
@@ -32,6 +42,7 @@ def rows(folder: Path, rounds: int, events: int) -> Iterator[Row]:
     yield from _fork(root, rounds, events)
     yield from _bytes(chat_folder(root, _chat(events)), events, payload)
     yield from _open_without_caches(root, rounds, events)
+    yield from _beside_an_id(root, events)
 
 
 def _chat(size: int) -> str:
@@ -68,6 +79,34 @@ def _open_without_caches(root: Path, rounds: int, events: int) -> Iterator[Row]:
             5, {chat: _opened(root, chat, "long", caches=False) for chat in (large, segment)}, warm_up=False
         )
         yield compared(f"{name}, long text", "ms", samples, large, segment)
+
+
+def _beside_an_id(root: Path, events: int) -> Iterator[Row]:
+    """An id that has to be looked for in a history that no cache knows. Others append to the same chat meanwhile."""
+    progress("beside an id, without caches")
+    chat = _chat(_middling(events))
+    whole, beside = "the append with an id", "the slowest append beside it"
+    samples: dict[str, list[float]] = {beside: [], whole: []}
+    for _ in range(QUICK_ROUNDS):
+        delete_caches(root, chat)
+        slowest, elapsed = asyncio.run(_append_beside_an_id(root, chat))
+        samples[beside].append(slowest)
+        samples[whole].append(elapsed)
+    yield compared(f"{beside}, {chat}, caches deleted", "ms", samples, beside, whole, at_most(0.5))
+
+
+async def _append_beside_an_id(root: Path, chat: str) -> tuple[float, float]:
+    async with Log(FileStorage(root, durability="off")) as log:
+        await log.append(chat, Noted("beside", 0))
+        start = perf_counter()
+        with_id = asyncio.create_task(log.append(chat, Noted("new", 0), id=f"never used, {time_ns()}"))
+        slowest = 0.0
+        while not with_id.done():
+            begin = perf_counter()
+            await log.append(chat, Noted("beside", 0))
+            slowest = max(slowest, perf_counter() - begin)
+            await asyncio.sleep(0)
+        return slowest * 1e3, (perf_counter() - start) * 1e3
 
 
 def _opened(root: Path, chat: str, text: str, *, caches: bool = True) -> Case:

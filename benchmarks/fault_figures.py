@@ -49,6 +49,10 @@ _LINES = {
         "Lines swapped, dropped, doubled, spliced, NUL-filled; blocks lost; segments missing, exchanged, of another chat",
         "{line faults} line faults, {blocks} blocks, {file faults} file faults",
     ),
+    "whole files exchanged": (
+        "Two chats exchange a file (a segment, a blob, a watermark, a cache) under an open storage; then both are repaired",
+        "{exchanges} exchanges, {wrong reads} wrong reads, {repaired} repairs, {lost} entries named as lost",
+    ),
     "processes side by side": (
         "2 to 8 processes that append, race, compact, fork, redact, delete, read and follow, and are killed",
         "{rounds} rounds, {kills} kills, {acknowledged} entries acknowledged, {entries seen} seen by readers and followers",

@@ -64,6 +64,7 @@ PARTS = (
         "corruption", "damage at rest", 200, 100_000, 0, {"flips": 100_000, "truncations": 8_000},
         ("wrong values", "bits of the small log not flipped", "bytes of the small log not cut at"),
     ),
+    Part("exchanges", "whole files exchanged", 20, 2_000, 500, {"exchanges": 2_000}, ("wrong reads",)),
     Part("concurrency", "processes side by side", 1, 200, 50, {"rounds": 200}),
     Part("fuzzing", "hostile input", 100, 200_000, 50_000, {"inputs": 200_000}),
 )  # fmt: skip

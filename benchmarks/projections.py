@@ -1,10 +1,10 @@
-"""Projections: opening, folding, going back, rebuilding, searching."""
+"""Projections: listing, opening, folding, going back, rebuilding, searching."""
 
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import projections_fold, projections_open, projections_search
+from benchmarks import projections_fold, projections_listing, projections_open, projections_search
 from benchmarks.eventlog_store import remove
 from benchmarks.measure import QUICK_ROUNDS, Row, progress
 from benchmarks.projections_store import Built, build
@@ -16,10 +16,11 @@ _SEED = 8
 def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
     rounds = QUICK_ROUNDS if quick else 15
     many = 10_000 if quick else 1_000_000
+    yield from projections_listing.rows(folder, rounds, 300 if quick else 10_000)
     small, middling, large = folder / "small", folder / "middling", folder / "large"
     _build(small, _FEW)
     talk = _build(middling, 6_000 if quick else 150_000)  # two entries in three are messages
-    yield from projections_search.rows(middling, folder, 5, talk)
+    yield from projections_search.rows(middling, 5, talk)
     remove(middling)
     built = _build(large, many)
     yield from projections_open.against_small(large, small, rounds, many, _FEW)

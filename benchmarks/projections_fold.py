@@ -21,7 +21,7 @@ from benchmarks.projections_store import CHAT, Built, history
 from chatfold.agent.opening import open_view
 from chatfold.eventlog import ContextOpened, Entry, Event, FileStorage, Log
 from chatfold.projections import View, contexts
-from chatfold.projections.snapshots import dump
+from chatfold.projections.snapshot import dump
 
 _FOLDED = 3_000  # entries, one by one; new contexts and compactions are among them
 _NEW_CONTEXT = ContextOpened("one-more", "What the lexer does with newlines", "another topic")

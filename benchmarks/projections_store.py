@@ -35,7 +35,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.context import MAIN
+from chatfold.projections.contexts import MAIN
 
 CHAT = "chat"
 WINDOW = 50  # messages that the model sees in the end, the summary one of them

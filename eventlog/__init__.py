@@ -24,14 +24,14 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
     values          what an event may hold, and how odd values are written
     codec           event <-> JSON; a line made whole again: references, blobs; Page
     line            the grammar of a line: checksum, link, fields, header, seal
-    batch           build_batch: events get their seqs; retries by id and key, conflicts, texts said before
+    batch           build_batch: events get their seqs and times; retries by id and key, conflicts, texts said before
     known           the same for a storage that fetches what numbering needs in one round trip
     erasure         tombstones, and what goes with an erased entry
     storage         Storage: the methods of a backend, and the defaults on top of them; leases, snapshots
     deltas          the pieces of an answer that is coming
     memory          MemoryStorage, the reference
     transfer        exports: a chat in one file, and back
-    search          full-text search; search_text: words of a text; search_blocks: the index of some entries
+    search          what is looked for; search_text: the text of an entry; needle: which bytes may hold it
     keys            chat key <-> folder name
     places          which storage a place means
 
@@ -39,20 +39,20 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
 
     storage         FileStorage: append, fork, redact, delete, import; reading: all that only reads
     queue           CommitQueue: what an append waits for; groups, syncs, the timer
-    open_chat       the chats being written, and the appends that wait; threads: who syncs; inbox: answers to a loop
-    writer          LogWriter: number and write; held_log: find the end, follow others, sync, seal, roll
+    open_chat       the chats being written, and their turns; threads: who syncs; inbox: answers to a loop
+    writer          LogWriter: number, write, sync; held_log: find the end, follow others, seal, roll, poison
     segment_writer  the open segment's descriptor: bytes written, cut back, synced
-    history         the ids, keys and texts of a chat that numbering asks for; lookups, runs: their index
+    seen            the ids, keys and texts of a chat that numbering asks for; seen_files: the older ones
     lock            one writer at a time; one holder of a lease at a time
     reader          LogReader: pages forwards and backwards, one line, one entry
-    log_end         where the log ends; recovery: is what follows padding, torn or damaged; watermark: ``head``
+    log_end         where the log ends, TailCell: as its writer knows; recovery: is what follows padding, torn or damaged; watermark: ``head``
     chat_segments   the segments of a folder; continuity: do they belong to this chat; offsets: where their lines start
     segment         Tail and Position; a segment's lines, verified; seal: a full one at once; sealing: making the seal
-    scan            reading without an event loop; grep: exact text
+    scan            reading without an event loop; search: the newest hits first, by the bytes
     notify          hints that a chat has grown
     chat_dir        folders of a store; how a chat appears and goes; preparation: what a killed process left
     fork, redact, importer      these verbs, on folders
-    blobs, snapshots, search_files      what else is kept beside the lines
+    blobs, snapshots    what else is kept beside the lines
     check, repair   damage: told, mended, salvaged; survey: the lines of a damaged file; chain: which are this chat's
     disk            every call to the operating system
 

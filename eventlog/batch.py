@@ -4,9 +4,10 @@ A storage calls ``build_batch`` while nobody else can append to the chat. The or
 contract: a retry succeeds even though the log has moved on, so the id comes first, then the keys, then ``after``.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -25,6 +26,7 @@ from chatfold.eventlog.errors import ChatDeleted, Conflict, CorruptLog, IdConfli
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.line import (
     DECODE_ERRORS,
+    SYNCED,
     build_line,
     decode_raw_fields,
     format_fields,
@@ -36,6 +38,13 @@ from chatfold.eventlog.line import (
 from chatfold.eventlog.values import collect_long_strings, unescape
 
 _USUAL = 64  # entries in a batch, at most
+
+Clock: TypeAlias = Callable[[], int]
+"""Epoch milliseconds. ``ts`` is for people: it orders nothing, and may jump as the clock does."""
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
@@ -73,7 +82,12 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchHistory(Protocol):
-    """What numbering needs to know of the lines before, the ones just numbered included."""
+    """What numbering needs to know of the lines before, the ones just numbered included.
+
+    ``is_tracking``: may a later request, or a later event, ask for the lines that are numbered now?
+    """
+
+    is_tracking: bool
 
     def find(self, fingerprint: int) -> Sequence[int]:
         """Seqs that may hold this fingerprint. May propose too many, never too few of an id's or a key's."""
@@ -87,7 +101,7 @@ class BatchHistory(Protocol):
     def blob(self, digest: str) -> bytes: ...
 
     def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
-        """Takes every line just numbered: a later one may ask for it."""
+        """Takes every line just numbered, if it ``is_tracking``: a later one may ask for it."""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
@@ -139,13 +153,11 @@ def _number(
     """The lines of these events, after ``head``."""
     entries: list[Entry] = []
     lines: list[bytes] = []
-    seq, link, run = head.seq, head.link, request.run
-    prev = link.encode()
+    seq, link, prev, run = head.seq, head.link, head.link.encode(), request.run
     name: str | None = request.id  # the first entry has it, and what is durable
     durable: int | None = synced
     prefix = format_prefix(now, run, name)
-    size = len(events)
-    places = _cached_batch_fields(size) if size <= _USUAL else _batch_fields(size)
+    places = _cached_batch_fields(size) if (size := len(events)) <= _USUAL else _batch_fields(size)
     for event, (batch, place) in zip(events, places, strict=True):
         seq += 1
         key, said_at, names = event.key, event.said_at, prefix
@@ -153,12 +165,13 @@ def _number(
             said_at = said_at if said_at != now else None
             names = format_prefix(now, run, name, key, said_at)
         raw, fingerprints = _shorten(event, history) if event.texts else (event.raw, [])
-        line = build_line(seq, names, raw, place if durable is None else format_fields(batch, durable), prev)
-        if name is not None:
-            fingerprints.append(id_fingerprint(name))
-        if key is not None:
-            fingerprints.append(key_fingerprint(key))
-        history.add(seq, line, fingerprints)
+        line = build_line(seq, names, raw, place if durable is None else place + SYNCED % durable, prev)
+        if history.is_tracking:
+            if name is not None:
+                fingerprints.append(id_fingerprint(name))
+            if key is not None:
+                fingerprints.append(key_fingerprint(key))
+            history.add(seq, line, fingerprints)
         before, prev = link, line[-18:-2]
         link = prev.decode()
         entries.append(
@@ -171,10 +184,14 @@ def _number(
 
 
 def _shorten(event: EncodedEvent, history: BatchHistory) -> tuple[bytes, list[int]]:
-    """The event's JSON with references to repeated texts, and the fingerprints of its texts."""
+    """The event's JSON with references to repeated texts, and the fingerprints of its other ones."""
     fingerprints = [text_fingerprint(text) for text in event.texts]
     proposed = [history.find(fingerprint) for fingerprint in fingerprints]
-    return _replace_repeats(event, proposed, history) if any(proposed) else event.raw, fingerprints
+    return (
+        _replace_repeats(event, fingerprints, proposed, history)
+        if any(proposed)
+        else (event.raw, fingerprints)
+    )
 
 
 def _batch_fields(size: int) -> list[tuple[str | None, bytes]]:
@@ -349,13 +366,15 @@ def _read_batch(seq: int, head: Head, history: BatchHistory) -> list[bytes]:
     return lines
 
 
-def _replace_repeats(draft: EncodedEvent, proposed: list[Sequence[int]], history: BatchHistory) -> bytes:
-    """The event's JSON with every long string that an earlier line holds replaced by a reference to it.
+def _replace_repeats(
+    draft: EncodedEvent, fingerprints: list[int], proposed: list[Sequence[int]], history: BatchHistory
+) -> tuple[bytes, list[int]]:
+    """The event's JSON with every long string that an earlier line holds replaced by a reference to it, and the others' fingerprints.
 
     ``proposed``: for each of them, the seqs of the lines that may hold it.
     """
-    raw = draft.raw
-    for text, seqs in zip(draft.texts, proposed, strict=True):
+    raw, new = draft.raw, []
+    for text, fingerprint, seqs in zip(draft.texts, fingerprints, proposed, strict=True):
         for seq in seqs:
             try:
                 found = find_reference(seq, history.line(seq), text)
@@ -364,4 +383,6 @@ def _replace_repeats(draft: EncodedEvent, proposed: list[Sequence[int]], history
             if found:
                 raw = replace_with_reference(raw, *found)
                 break
-    return raw
+        else:
+            new.append(fingerprint)
+    return raw, new

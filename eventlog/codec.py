@@ -4,7 +4,7 @@ Texts and contents that a line keeps elsewhere, in an earlier line or in a blob,
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -281,32 +281,31 @@ class Page(msgspec.Struct, frozen=True, gc=False):
         return self.data[begin : self.end - 1]
 
 
-def decode_page(page: Page, whole: Callable[[bytes], bytes]) -> Iterator[Iterable[Entry]]:
-    """What ``decode_all`` makes of the lines, a few at a time.
+def decode_page(page: Page, whole: Callable[[bytes], bytes]) -> list[Entry]:
+    """What ``decode_all`` makes of the lines.
 
-    All are decoded at once, without cutting them up and as if none kept anything elsewhere; then once more, one by one,
-    those that hold an escape.
+    Those that hold no escape are decoded where they stand, all that follow each other at once.
     """
     data, start, stop = page.data, page.start, page.end
+    view = memoryview(data)
+    entries: list[Entry] = []
     try:
-        entries = _decode_entries(memoryview(data)[start:stop])
+        while (at := data.find(DEL_BYTE, start, stop)) >= 0:
+            begin, end = data.rfind(b"\n", start, at) + 1 or start, data.index(b"\n", at)
+            entries += _decode_entries(view[start:begin])
+            entries.append(decode(whole(data[begin:end])))
+            start = end + 1
+        entries += _decode_entries(view[start:stop])
     except DECODE_ERRORS:  # an event that we do not know is among them
-        entries = []
-    first = entries[0].seq if entries else 0
-    last = parse_seq(page.last_line())
-    # As many as there should be, first of all: a seq that somebody made up may be any number.
-    if len(entries) != last - first + 1 or [entry.seq for entry in entries] != list(range(first, last + 1)):
-        yield decode_all(page.lines(), whole)
-        return
-    done = 0
-    while (at := data.find(DEL_BYTE, start, stop)) >= 0:
-        begin, start = data.rfind(b"\n", start, at) + 1 or start, data.index(b"\n", at) + 1
-        line = data[begin : start - 1]
-        index = parse_seq(line) - first
-        yield entries[done:index]
-        yield (decode(whole(line)),)
-        done = index + 1
-    yield entries[done:]
+        entries.clear()
+    if entries:
+        first, last = entries[0].seq, entries[-1].seq
+        begin = data.rfind(b"\n", page.start, stop - 1) + 1 or page.start
+        # As many as there should be, first of all: a seq that somebody made up may be any number.
+        is_whole = len(entries) == last - first + 1 and data.startswith(b'{"seq":%d,' % last, begin)
+        if is_whole and [one.seq for one in entries] == list(range(first, last + 1)):
+            return entries
+    return list(decode_all(page.lines(), whole))
 
 
 # --- what a line keeps elsewhere -------------------------------------------------------------------------

@@ -75,6 +75,8 @@ class _NotFetched(Exception):
 class _Past:
     """What is known, and the lines that were numbered in this very attempt."""
 
+    is_tracking = True
+
     def __init__(self, known: Known, head: Head) -> None:
         self._known = known
         self._head = head

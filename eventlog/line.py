@@ -78,17 +78,20 @@ def count_valid_chain(lines: list[bytes], link: bytes | None) -> int:
     return len(lines)
 
 
-def is_valid_chain(data: bytes, starts: list[int], stop: int) -> bool:
-    """Would ``count_valid_chain`` accept all the lines that begin at these bytes, each with its newline, the last one's before ``stop``?
+def link_before(data: bytes, starts: list[int], stop: int) -> bytes | None:
+    """The prev of the first of the lines that begin at these bytes, each with its newline, the last one's before ``stop``.
 
-    They are not cut out for it: to copy them costs more than their sums.
+    None if ``count_valid_chain`` would not accept them all. They are not cut out for it: to copy them costs more than their sums.
     """
     ends, view = [*starts[1:], stop], memoryview(data)
     sums = [xxh3_64_hexdigest(view[start : end - _SUM - 1]) for start, end in zip(starts, ends, strict=True)]
     tails = b"".join([data[end - _SUM - 18 : end - 1] for end in ends])  # <prev>","sum":"<sum>"}
     # The prev of the first may be any. All that follows it is known: each sum comes twice, as the next one's prev, too.
     chain = "".join([f'{one}"}}{one}","sum":"' for one in sums])
-    return tails[16:] == b'","sum":"%b' % chain[:-25].encode()
+    if tails[16:] == b'","sum":"%b' % chain[:-25].encode():
+        return tails[:16]
+    lines = data[starts[0] : stop - 1].split(b"\n")
+    return parse_prev(lines[0]) if count_valid_chain(lines, None) == len(lines) else None
 
 
 def parse_prev(line: bytes) -> bytes:
@@ -192,11 +195,14 @@ def format_prefix(
     return b',"ts":%d%b,"event":' % (ts, names)
 
 
+SYNCED = b',"synced":%d'
+
+
 def format_fields(batch: str | None, synced: int | None, was: str | None = None) -> bytes:
     """What stands between the event and ``prev``: the reverse of ``parse_fields``."""
     found = b"" if batch is None else b',"batch":"%b"' % batch.encode()
     if synced is not None:
-        found += b',"synced":%d' % synced
+        found += SYNCED % synced
     return found if was is None else found + b',"was":"%b"' % was.encode()
 
 

@@ -1,5 +1,6 @@
 """Log: typed events on a storage. What was appended is what is read."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Self
@@ -8,7 +9,7 @@ from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.codec import EncodedEvent, encode_event, encode_named
 from chatfold.eventlog.errors import ChatDeleted, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
-from chatfold.eventlog.search import SearchHit
+from chatfold.eventlog.search import SearchHit, Spans, parse_exact, parse_words
 from chatfold.eventlog.storage import Change, Durability, Storage
 
 
@@ -49,8 +50,7 @@ class Log:
 
         ``lease``: what ``storage.lease`` gave; if another has it by now, it is ``LeaseLost``.
 
-        A cancelled append may have happened: retry
-        it with its id.
+        A cancelled append may have happened: retry it with its id.
         """
         try:
             if keys or said_at:
@@ -108,28 +108,33 @@ class Log:
                 yield entry
             await self.storage.wait_for_news(chat, after)
 
-    async def search(
-        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[SearchHit]:
-        """The entries that hold all words of the query, best first; none of the spans ``without``.
+    async def search(self, chat: str, query: str, *, limit: int = 20, without: Spans = ()) -> list[SearchHit]:
+        """The newest ``limit`` entries that hold all words of the query, newest first; none of the spans ``without``.
 
-        Whatever was ever said is found, unless it was erased; see ``search`` for what a word is.
+        Whatever was ever said is found, unless it was erased; see ``search`` for what a word is. Needs no index: it reads
+        from the end until there are enough. ValueError if there is nothing in the query to look for.
         """
-        return await self.storage.search(chat, query, limit=limit, without=without)
+        wanted = parse_words(query)
+        found: list[Entry] = []
+        async with aclosing(self.storage.search(chat, wanted, without)) as entries:
+            while len(found) < limit and (entry := await anext(entries, None)):
+                found.append(entry)
+        return await asyncio.to_thread(lambda: [wanted.show(entry) for entry in found])
 
     async def grep(self, chat: str, text: str) -> list[int]:
         """The seqs, in order, of the entries that hold this very text, case and all, in one of their strings.
 
-        Needs no index. Whatever somebody put in is found, also what ``search`` passes over: reasoning, recalled copies,
-        skills, ids; but nothing inside of bytes, or of events of types not known. ValueError for the empty text.
+        Whatever somebody put in is found, also what ``search`` passes over: reasoning, recalled copies, skills, ids; but
+        nothing inside of bytes, or of events of types not known. ValueError for the empty text.
         """
-        return await self.storage.grep(chat, text)
+        found = [entry.seq async for entry in self.storage.search(chat, parse_exact(text))]
+        return found[::-1]
 
     async def chats(self, prefix: str = "") -> AsyncIterator[str]:
         """The keys of all chats, or of those that start with ``prefix``."""
         async for page in self.storage.chats(prefix):
-            for key in page.keys:
-                yield key
+            for row in page.rows:
+                yield row.key
 
     async def follow_chats(self, since: str = "") -> AsyncGenerator[Change]:
         """The chats that have changed since the mark of a change, then those that do, from any process."""

@@ -1,12 +1,20 @@
 """MemoryStorage: the reference that every other storage is held to, and the one for tests and scratch work."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import chain, count
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest, Batch, fingerprints_of, id_fingerprint, key_fingerprint
+from chatfold.eventlog.batch import (
+    AppendRequest,
+    Batch,
+    Clock,
+    fingerprints_of,
+    id_fingerprint,
+    key_fingerprint,
+    now,
+)
 from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.erasure import ErasureView, plan_erasure, tombstone
 from chatfold.eventlog.errors import (
@@ -22,13 +30,13 @@ from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.known import Known, Needs, fingerprints_of_events, needs, number
 from chatfold.eventlog.line import link_after
-from chatfold.eventlog.storage import ChatPage, Clock, Durability, Storage, now
+from chatfold.eventlog.storage import ChatPage, ChatRow, Durability, Storage
 from chatfold.eventlog.transfer import Blob, ExportReader
 
 _PAGE = 64
 _BORDER = 4096
 _NEAR = 256
-_changes = count(1)  # of all chats of all storages: marks, for ``changed_since``
+_changes = count(1)  # of all chats of all storages: tokens, and marks
 
 
 class _Chat:
@@ -41,6 +49,7 @@ class _Chat:
         self.changed = asyncio.Event()
         self.changed_at = next(_changes)
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
+        self.row = ("", b"")
         self.erasures = 0
         self.alone = asyncio.Lock()
         self.lease = ""  # the epoch of the one that is held
@@ -97,6 +106,7 @@ class _Chat:
             for fingerprint in fingerprints_of(line):
                 self.seqs.setdefault(fingerprint, []).append(seq)
         self.kept = {}
+        self.row = ("", b"")
         needed = set[str]().union(*(parse_references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
 
@@ -110,7 +120,6 @@ class MemoryStorage(Storage):
     def __init__(self, *, clock: Clock = now) -> None:
         self._chats: dict[str, _Chat] = {}
         self._clock = clock
-        self._listing = b""
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -186,17 +195,19 @@ class MemoryStorage(Storage):
             await found.changed.wait()
 
     async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
-        mark, since = str(next(_changes)), int(changed_since or 0)
-        chats = list(self._chats.items())
-        keys = [key for key, chat in chats if key.startswith(prefix) and chat.changed_at > since]
-        for index in range(0, len(keys) or 1, _PAGE):
-            yield ChatPage(keys[index : index + _PAGE], mark)
+        mark, since = str(next(_changes)), int(changed_since) if changed_since.isdecimal() else 0
+        rows = [
+            ChatRow(key, str(chat.changed_at), chat.row[1], chat.row[0])
+            for key, chat in self._chats.items()
+            if key.startswith(prefix) and chat.changed_at > since
+        ]
+        for index in range(0, len(rows) or 1, _PAGE):
+            yield ChatPage(rows[index : index + _PAGE], mark)
 
-    async def keep_listing(self, data: bytes) -> None:
-        self._listing = data
-
-    async def kept_listing(self) -> bytes:
-        return self._listing
+    async def store_rows(self, rows: Mapping[str, tuple[str, bytes]]) -> None:
+        for key, row in rows.items():
+            if key in self._chats and row[0] == str(self._chats[key].changed_at):
+                self._chats[key].row = row
 
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
         self._check_open(chat)

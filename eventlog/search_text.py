@@ -1,4 +1,4 @@
-"""What can be found, and by what: the text of an entry, its terms, a query, an excerpt. Pure functions.
+"""What can be found, and by what: the text of an entry, its terms, an excerpt. Pure functions.
 
 A character is a separator, a letter of a script that puts no spaces between words (Chinese, Japanese, Korean,
 Thai …), or any other letter, digit or symbol; what it is depends on nothing around it. A term is as many of one kind
@@ -8,10 +8,10 @@ at its separators, in the text's terms: every part of it within one of them.
 
 import re
 import string
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, AnyStr
+from typing import Any
 from unicodedata import combining, normalize
 
 import msgspec
@@ -36,7 +36,6 @@ from chatfold.eventlog.events import (
     defaults_of,
 )
 
-MAX_WORDS = 24
 PREVIEW = 160  # characters
 OURS = "chatfold."
 """Notes of such a name are the agent's own, what a model was told besides the conversation: nobody said it."""
@@ -51,11 +50,6 @@ def text_of(entry: Entry) -> str:
     if pieces is None or entry.was is not None:
         return ""
     return pieces(entry.event)
-
-
-def is_talk(entry: Entry) -> bool:
-    event = entry.event
-    return type(event) is MessageAdded and event.role in {"user", "assistant"}
 
 
 def _said(event: Any) -> str:
@@ -131,82 +125,64 @@ _FOLD = bytes(  # ASCII separators become spaces; bytes of other characters stay
     byte if byte >= 128 else ord(chr(byte).lower()) if chr(byte) in _WORD else 32 for byte in range(256)
 )
 
-# Normalising takes time in the square of how many combining marks follow each other. Of these characters none is one.
+# Normalising takes time in the square of how many combining marks follow each other. Of these characters none is one:
+# the first of a range, the one after it, and so on. A pattern of them would take 2 ms to compile.
 _SETTLED = (
-    "\0-\u02ff\u0370-\u0482\u048a-\u052f\u05d0-\u05ea\u0620-\u064a\u0904-\u0939\u0e01-\u0e37"
-    "\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+    "\0\u0300\u0370\u0483\u048a\u0530\u05d0\u05eb\u0620\u064b\u0904\u093a\u0e01\u0e38"
+    "\u3041\u3097\u30a1\u30fb\u3400\u4dc0\u4e00\ua000\uac00\ud7a4"
 )
+_MANY = 256
 
 
 @cache
 def _border() -> re.Pattern[str]:
-    """Compiled when it is needed, since that takes 2 ms; and so is the next one."""
+    """Compiled when it is needed, since that takes 2 ms."""
     return re.compile(f"([{_UNSPACED}]+)|[{_APART}]+")
-
-
-@cache
-def _marks() -> re.Pattern[str]:
-    return re.compile(f"[^{_SETTLED}]{{256}}")
 
 
 def normal(text: str) -> str:
     """Case folded, compatibility forms such as full-width letters made plain. What is compared is always this."""
     if text.isascii():
         return text.lower()
-    return (text if _marks().search(text) else normalize("NFKC", text)).casefold()
+    return (text if _has_many_marks(text) else normalize("NFKC", text)).casefold()
+
+
+def _has_many_marks(text: str) -> bool:
+    """Are ``_MANY`` characters in a row not settled? One of them stands before a multiple of that number."""
+    for at in range(_MANY - 1, len(text), _MANY):
+        if not _is_settled(text[at]):
+            after, before = text[at + 1 : at + _MANY], text[at + 1 - _MANY : at]
+            if 1 + _count_marks(after) + _count_marks(before[::-1]) >= _MANY:
+                return True
+    return False
+
+
+def _count_marks(text: str) -> int:
+    """How many characters that are not settled it begins with."""
+    return next((at for at, char in enumerate(text) if _is_settled(char)), len(text))
+
+
+def _is_settled(char: str) -> bool:
+    return bisect_right(_SETTLED, char) % 2 == 1
 
 
 def terms(text: str) -> tuple[list[bytes], list[str]]:
     """The words and the runs of a text, as often as they are in it."""
-    if text.isascii():
-        return text.encode().translate(_FOLD).split(), []
     return _terms_of(normal(text))
+
+
+def has_word(text: str) -> bool:
+    """Is anything in this normal text no separator?"""
+    return any(_terms_of(text))
 
 
 def _terms_of(text: str) -> tuple[list[bytes], list[str]]:
     """Of a normal text. Making it normal again might change it."""
+    if text.isascii():
+        return text.encode().translate(_FOLD).split(), []
     pieces = _border().split(text)
     words = " ".join(pieces[::2]).encode("utf-8", "surrogatepass").translate(_FOLD).split()
     return words, [run for run in pieces[1::2] if run]
-
-
-# --- queries ---------------------------------------------------------------------------------------------
-
-
-class Query(msgspec.Struct, frozen=True):
-    """``literals``: all of them are in the normal text of a match. ``words`` and ``runs``: the terms these are made of."""
-
-    literals: tuple[str, ...]
-    words: tuple[bytes, ...]
-    runs: tuple[str, ...]
-
-    def matches(self, text: str) -> bool:
-        """``text`` is normal."""
-        return all(literal in text for literal in self.literals)
-
-
-def parse(query: str) -> Query:
-    """Raises ValueError if there is nothing in it to look for."""
-    literals = list(dict.fromkeys(_literals(normal(query))))[:MAX_WORDS]
-    words, runs = _terms_of(" ".join(literals))
-    if not words and not runs:
-        raise ValueError("nothing to search for: give a letter, a digit or a symbol that is not punctuation")
-    return Query(tuple(literals), _longest(words), _longest(runs))
-
-
-def _longest(some: list[AnyStr]) -> tuple[AnyStr, ...]:
-    """Terms only narrow the search, the literals decide. Long ones are rare, and spare us looking for the others."""
-    return tuple(sorted(dict.fromkeys(some), key=len, reverse=True)[:MAX_WORDS])
-
-
-def _literals(query: str) -> Iterator[str]:
-    """Words, and what stands between two quotes as it is. A quote without a partner separates words."""
-    pieces = query.split('"')
-    for index, piece in enumerate(pieces):
-        if index % 2 == 0 or index == len(pieces) - 1:
-            yield from piece.split()
-        elif piece.strip():
-            yield piece
 
 
 # --- excerpts --------------------------------------------------------------------------------------------
@@ -217,9 +193,9 @@ _TRIES = 50
 _CHUNK = 512
 
 
-def excerpt(text: str, folded: str, query: Query) -> str:
-    """One line of at most ``PREVIEW`` characters of ``text`` (``folded``: made normal), around the longest literal."""
-    found = _place(folded, max(query.literals, key=len))
+def excerpt(text: str, folded: str, literal: str) -> str:
+    """One line of at most ``PREVIEW`` characters of ``text`` (``folded``: made normal), around the literal."""
+    found = _place(folded, literal)
     at = found if len(folded) == len(text) else _origin(text, found)
     start = max(0, min(at - PREVIEW // 3, len(text) - PREVIEW + 2))
     while 0 < start < at and combining(text[start]):
@@ -287,9 +263,3 @@ def strings(value: Any) -> Iterator[str]:
         yield from value
         for item in value.values():
             yield from strings(item)
-
-
-def require_text(text: str) -> str:
-    if not text:
-        raise ValueError("nothing to look for: every text holds the empty one")
-    return text

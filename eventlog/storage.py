@@ -18,11 +18,9 @@ What the methods promise together, over any number of storages open on one place
 """
 
 import asyncio
-import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from itertools import chain
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -40,8 +38,7 @@ from chatfold.eventlog.deltas import Deltas
 from chatfold.eventlog.errors import ChatDeleted, CorruptLog, NoSuchChat
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.line import parse_seq
-from chatfold.eventlog.search import SearchHit, SearchIndex
-from chatfold.eventlog.search_text import holds, require_text
+from chatfold.eventlog.search import Query, Spans, is_within
 from chatfold.eventlog.transfer import ExportWriter
 
 Durability: TypeAlias = Literal["full", "normal", "off"]
@@ -51,21 +48,29 @@ All three survive a killed process; only ``full`` survives a power cut right aft
 """
 
 
-Clock: TypeAlias = Callable[[], int]
-"""Epoch milliseconds. ``ts`` is for people: it orders nothing, and may jump as the clock does."""
-
-
 _LOOK = 0.5  # seconds between two looks for chats that have changed
 
 
-def now() -> int:
-    return time.time_ns() // 1_000_000
+class ChatRow(msgspec.Struct, frozen=True, gc=False):
+    """A chat as ``chats`` lists it.
+
+    ``token``: another word whenever the log is another one: appended to, erased in, or deleted and made again. Looking at a
+    chat leaves it as it is, except for a moment after a change. No two chats have the same.
+
+    ``row``: the bytes that ``store_rows`` was given last, if they are still there. They say how the log is now if
+    ``row_token`` is ``token``, and how it once was otherwise.
+    """
+
+    key: str
+    token: str
+    row: bytes = b""
+    row_token: str = ""
 
 
 class ChatPage(msgspec.Struct, frozen=True):
     """Some of the chats. ``mark``: what to give as ``changed_since`` next time; empty if the storage cannot tell."""
 
-    keys: list[str]
+    rows: list[ChatRow]
     mark: str = ""
 
 
@@ -107,11 +112,11 @@ class Snapshots:
         """The seqs, in order, at which what is kept stays. Between them there is what is read in one go."""
         return ()
 
-    async def keep_listing(self, data: bytes) -> None:
-        """Keeps bytes made from all chats."""
+    async def store_rows(self, rows: Mapping[str, tuple[str, bytes]]) -> None:
+        """Keeps bytes made from whole chats, a few hundred for each, for ``chats`` to give back.
 
-    async def kept_listing(self) -> bytes:
-        return b""
+        ``rows``: by key, the token from before the chat was read, and the bytes. An erasure removes them with the text.
+        """
 
 
 class Leases:
@@ -178,9 +183,10 @@ class Storage(Snapshots, Leases, Deltas, ABC):
 
     @abstractmethod
     def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
-        """The chats whose keys start with ``prefix``, in pages; at least one page, for its mark.
+        """The chats whose keys start with ``prefix``, in pages; at least one page, for its mark. Decodes no entry.
 
-        ``changed_since``, a mark: chats whose logs are as they were when that page was read may be left out, no others.
+        ``changed_since``, the mark of a page: chats whose tokens are as they were then may be left out, no others. It says
+        nothing of chats that are gone. A mark that the storage does not know leaves nothing out.
         """
 
     @abstractmethod
@@ -227,25 +233,17 @@ class Storage(Snapshots, Leases, Deltas, ABC):
                 found[:0] = await self._decode(chat, page)
         return found[max(0, len(found) - count) :]
 
-    async def grep(self, chat: str, text: str) -> list[int]:
-        """The seqs, in order, of the entries that hold this very text in one of their strings. ValueError for the empty text."""
-        wanted = require_text(text)
-        return [
-            entry.seq
-            async for page in self.read_entries(chat)
-            for entry in page
-            if holds(entry.event, wanted)
-        ]
+    async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
+        """The entries that match, newest first, but none of the spans ``without``.
 
-    async def search(
-        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[SearchHit]:
-        """The entries that hold all words of the query, best first; none of the spans ``without``."""
-        index, known = SearchIndex(), dict[int, Entry]()
-        async for page in self.read_entries(chat):
-            index.add(page)
-            known.update((entry.seq, entry) for entry in page)
-        return index.find(query, known.get, limit=limit, without=tuple(without))
+        A chat that is not there has none, and one that is deleted meanwhile no more.
+        """
+        with suppress(ChatDeleted):
+            async with aclosing(self.read_entries_back(chat)) as pages:
+                async for page in pages:
+                    for entry in reversed(page):
+                        if query.matches(entry) and not is_within(entry.seq, without):
+                            yield entry
 
     async def export(self, chat: str) -> AsyncGenerator[bytes]:
         """The whole chat as one file of lines, in pieces; see ``transfer``."""
@@ -269,7 +267,7 @@ class Storage(Snapshots, Leases, Deltas, ABC):
         """
         while True:
             pages = [page async for page in self.chats(changed_since=since)]
-            keys = [key for page in pages for key in page.keys]
+            keys = [row.key for page in pages for row in page.rows]
             for key in keys[:-1]:
                 yield Change(key, since)  # the others of these are still to come
             since = pages[0].mark
@@ -289,20 +287,10 @@ class Storage(Snapshots, Leases, Deltas, ABC):
     async def flush(self) -> None:
         """A barrier: everything appended before is durable. Nothing to do where every append is durable on return."""
 
-    async def change_tokens(self) -> list[tuple[str, str]]:
-        """Every chat by key, with a word that becomes another one whenever its log does. Decodes no entry."""
-        found: list[tuple[str, str]] = []
-        async for page in self.chats():
-            for key in page.keys:
-                head = await self.head(key)
-                if head != Head():  # else it was deleted meanwhile
-                    found.append((key, f"{head.seq}-{head.link}-{await self.erasure_epoch(key)}"))
-        return found
-
     async def _decode(self, chat: str, page: Page) -> list[Entry]:
         """The entries of verified lines, with all that they keep elsewhere, which is read first."""
         if page.data.find(DEL_BYTE, page.start, page.end) < 0:
-            return list(chain.from_iterable(decode_page(page, bytes)))
+            return decode_page(page, bytes)
         while True:
             try:
                 return await self._resolve(chat, page)
@@ -322,7 +310,7 @@ class Storage(Snapshots, Leases, Deltas, ABC):
         def whole(line: bytes) -> bytes:
             return resolve_line(line, lines.__getitem__, blobs.__getitem__)
 
-        return list(chain.from_iterable(decode_page(page, whole)))
+        return decode_page(page, whole)
 
     async def _with_blobs(self, chat: str, page: Page) -> tuple[Page, dict[str, bytes]]:
         while True:

@@ -21,26 +21,26 @@ What is promised. A view is a value: nothing changes it, and ``then`` is the onl
 give equal views and fingerprints, however they were reached. States are small: history is read from the log, as
 ``spans`` of it. Nothing here does I/O, asks a clock or needs an event loop. Events of a type not known are passed over.
 
-Where to look: ``folding`` projections and views, ``context`` which part of the log the model is at, ``prompt`` what it is
-sent, ``to_*`` in whose shape; ``archive``, ``lifetime``, ``digest`` what else is read from the log with their help.
+Where to look: ``fold`` projections and views, ``contexts`` which part of the log the model is at, ``context`` one of them, ``prompt`` what it is
+sent, ``to_*`` in whose shape; ``archive``, ``lifetimes``, ``runs`` what else is read from the log with their help.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from chatfold.late import late
+from chatfold.projections.activity import calls, executions, sends, skills, turn
 from chatfold.projections.archive import IndexRow
-from chatfold.projections.context import Contexts, Window, contexts
-from chatfold.projections.cost import Usage, usage
+from chatfold.projections.contexts import Contexts, Window, contexts
 from chatfold.projections.cutting import Cut
-from chatfold.projections.digest import Execution
-from chatfold.projections.folding import OutOfOrder, Projection, View, fold, projection, start
-from chatfold.projections.lifetime import Lifetime, lifetimes
+from chatfold.projections.fold import NeedsEarlier, OutOfOrder, Projection, View, fold, projection, start
+from chatfold.projections.lifetimes import Lifetime, lifetimes
 from chatfold.projections.listing import Outline, lineage, outline
 from chatfold.projections.prompt import Message, messages
+from chatfold.projections.runs import Execution
 from chatfold.projections.to_anthropic import anthropic
 from chatfold.projections.to_openai import openai_chat, openai_responses
 from chatfold.projections.tokens import Tokens, estimate
-from chatfold.projections.work import calls, executions, sends, skills, turn
+from chatfold.projections.usage import Usage, usage
 
 if TYPE_CHECKING:
     from chatfold.projections.from_anthropic import from_anthropic_messages
@@ -70,6 +70,7 @@ __all__ = [
     "IndexRow",
     "Lifetime",
     "Message",
+    "NeedsEarlier",
     "OutOfOrder",
     "Outline",
     "Projection",

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import msgspec
 
 from chatfold.eventlog import Compacted, Entry, MessageAdded
-from chatfold.projections.context import Context, Contexts
+from chatfold.projections.context import Context
+from chatfold.projections.contexts import Contexts
 from chatfold.projections.text import one_line, text_of
 
 PREVIEW = 120

@@ -1,44 +1,14 @@
-"""contexts: which part of the log the model is at, and which parts are on the shelf.
+"""One context: the entries it holds, and the compactions that are in force in it.
 
-A context is a line of thought inside a chat. It is kept as spans of the log, never as copied messages, so that opening,
-leaving, taking up again, compacting and going back each append one small event. The rules:
-
-- A chat begins in the context ``MAIN``. What is appended belongs to the active context.
-- ``context_opened`` shelves the active context and begins an empty one; with an id that exists already it is a switch.
-  ``context_cleared`` is the same with an id of our own: what was cleared can be taken up again.
-- ``context_switched`` shelves the active context and takes up another; an unknown id, or the active one, changes nothing.
-- ``carry`` names entries that move along, such as the question being asked: out of the context left, into the new one,
-  where they are seen even if an earlier compaction there covers their range.
-- ``compacted`` hides a range of the active context behind a summary. It swallows earlier summaries whose ranges lie
-  within its own; one that would hide nothing is ignored. ``compaction_reverted`` takes exactly that one back.
-- ``rewound`` makes all of this again what it was after entry ``to``, also if that entry had been rewound away itself.
-- A fork inherits everything, since it has all the entries.
+Everything that grows is a sorted map, so that a compaction, or taking one back, touches what it changes.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
-from chatfold.eventlog import (
-    ChatStarted,
-    Compacted,
-    CompactionReverted,
-    ContextCleared,
-    ContextOpened,
-    ContextSwitched,
-    Entry,
-    MessageAdded,
-    Rewound,
-)
-from chatfold.projections.columns import Rows, Seqs
-from chatfold.projections.folding import projection
-from chatfold.projections.packing import Unpack, pack
-from chatfold.projections.spans import Spans, common, extended, minus, path, spans
-from chatfold.projections.text import clipped
-
-MAIN = "main"
-_TITLE = 200
+from chatfold.projections.sorted_map import SortedMap
+from chatfold.projections.spans import SpanMap, Spans, add, minus, remove, spans, within
 
 
 class Compaction(msgspec.Struct, frozen=True, array_like=True):
@@ -56,337 +26,107 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str = ""
     archived: int = 0  # when it was left; 0: it is the active one
     reason: str = ""  # why it was left
-    spans: Spans = ()  # without those since it last became active
-    packed: Rows = Rows()  # the compactions in force
-    tops: tuple[Compaction, ...] = ()  # those in force that no other in force has swallowed
-    shown: Spans = ()  # what was carried in after a compaction of that range, and is not meant by it
+    left: int = 0  # the seq that left it last
+    held: SpanMap = SpanMap()  # its entries, without those since it last became active
+    in_force: SortedMap[int, tuple[int, int, int]] = (
+        SortedMap()
+    )  # compactions: seq -> first, last, swallowed by
+    ranges: SortedMap[tuple[int, int, int], int] = SortedMap()  # the same: swallowed by, first, seq -> last
+    covered: SpanMap = (
+        SpanMap()
+    )  # what those cover that are not swallowed; ranges that only touch are not joined
+    carried_in: SpanMap = SpanMap()  # after a compaction of that range, which does not hide it
+
+    @property
+    def spans(self) -> Spans:
+        """Its entries, without those since it last became active."""
+        return tuple(self.held.items())
 
     @property
     def compactions(self) -> Iterator[Compaction]:
         """Those in force, in order; of these the ``tops`` say what is hidden."""
-        return map(_compaction, self.packed)
+        return (Compaction(seq, first, last) for seq, (first, last, _) in self.in_force.items())
+
+    @property
+    def tops(self) -> tuple[Compaction, ...]:
+        """Those in force that no other in force has swallowed, in the order of what they hide."""
+        return tuple(Compaction(seq, first, last) for first, seq, last in self.swallowed_by(0))
+
+    def swallowed_by(self, seq: int, first: int = 0) -> Iterator[tuple[int, int, int]]:
+        """(first, seq, last) of each, from that first on; 0: by none."""
+        for (by, begin, one), last in self.ranges.items((seq, first, 0)):
+            if by != seq:
+                return
+            yield begin, one, last
 
     @property
     def hidden(self) -> Spans:
-        return minus(spans((top.first, top.last) for top in self.tops), self.shown)
+        return minus(spans(self.covered.items()), tuple(self.carried_in.items()))
 
 
-class Control(msgspec.Struct, frozen=True, array_like=True):
-    """A context event, as much of it as is needed to go back to any earlier state."""
-
-    seq: int
-    ts: int
-    kind: str
-    id: str = ""
-    title: str = ""
-    reason: str = ""
-    carry: tuple[int, ...] = ()
-    first: int = 0
-    last: int = 0
-
-
-_context, _control_of, _compaction = Unpack(Context), Unpack(Control), Unpack(Compaction)
-
-
-class Shelf(msgspec.Struct, frozen=True):
-    """The archived contexts by id, last left last. Packed: opening a chat with a thousand of them unpacks none."""
-
-    packed: dict[str, bytes] = {}
-
-    def __getitem__(self, id: str) -> Context:
-        return _context(self.packed[id])
-
-    def __contains__(self, id: object) -> bool:
-        return id in self.packed
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.packed)
-
-    def __reversed__(self) -> Iterator[str]:
-        return reversed(self.packed)
-
-    def __len__(self) -> int:
-        return len(self.packed)
-
-    def keys(self) -> Iterable[str]:
-        return self.packed.keys()
-
-    def values(self) -> list[Context]:
-        return [_context(data) for data in self.packed.values()]
-
-    def items(self) -> list[tuple[str, Context]]:
-        return list(zip(self.packed, self.values(), strict=True))
-
-    def put(self, context: Context, without: str) -> "Shelf":
-        """With this context as the last one, and without the one of that id."""
-        packed = dict(self.packed)
-        packed.pop(without, None)
-        packed[context.id] = pack(context)
-        return Shelf(packed)
-
-
-class Contexts(msgspec.Struct, frozen=True):
-    began: int = 0  # when the first entry was written
-    active: Context = Context(MAIN)
-    since: int = 1  # the active context has all entries from here on
-    shelf: Shelf = Shelf()
-    packed: Rows = Rows()  # the controls
-    said: Seqs = Seqs()  # the messages of users and assistants that a model may see
-    answers: Seqs = Seqs()  # those of assistants
-    internal: Seqs = Seqs()  # those in the user's role that no user has said
-
-    @property
-    def controls(self) -> Iterator[Control]:
-        """All context events of the log, in order."""
-        return map(_control_of, self.packed)
-
-    @property
-    def changed(self) -> int:
-        """The seq of the last of them; 0 if there was none."""
-        return _control_of(self.packed.last).seq if self.packed else 0
-
-    def spans(self, id: str, head: int) -> Spans:
-        """The entries of a context, of which the log's ``head`` may be the last; nothing if there is no such context."""
-        if id == self.active.id:
-            return extended(self.active.spans, self.since, head)
-        return self.shelf[id].spans if id in self.shelf else ()
-
-    def messages(self, some: Spans) -> int:
-        """How many messages these spans hold."""
-        return sum(self.said.within(first, last) for first, last in some)
-
-    def turn_at(self, seq: int) -> int:
-        """Which turn entry ``seq`` is in: how many questions of the user there are up to it, those that were rewound included."""
-        return self.said.upto(seq) - self.answers.upto(seq) - self.internal.upto(seq)
-
-    def asked_at(self, turn: int) -> int:
-        """The seq of the question that turn ``turn`` begins with; 0 if there is no such turn."""
-        index = bisect_left(range(len(self.said)), turn, key=lambda index: self.turn_at(self.said[index]))
-        return self.said[index] if turn > 0 and index < len(self.said) else 0
-
-    def checkpoint(self, some: Spans) -> int:
-        """The seq of the last assistant message in these spans; 0 if there is none."""
-        for first, last in reversed(some):
-            count = self.answers.upto(last)
-            if count and self.answers[count - 1] >= first:
-                return self.answers[count - 1]
-        return 0
-
-
-class Window(msgspec.Struct, frozen=True):
-    """What the model sees of a context: entries as they are, and summaries in the place of what they hide."""
-
-    spans: Spans
-    summaries: tuple[Compaction, ...]  # in the order of what they hide
-
-    @property
-    def entries(self) -> Spans:
-        """Everything that must be read to show it."""
-        return spans((*self.spans, *((s.seq, s.seq) for s in self.summaries)))
-
-
-def window(state: Contexts, head: int, id: str | None = None) -> Window:
-    """Of the active context, or of any other; nothing if there is no such context."""
-    if id is not None and id != state.active.id and id not in state.shelf:
-        return Window((), ())
-    context = state.active if id is None or id == state.active.id else state.shelf[id]
-    tops = tuple(sorted(context.tops, key=lambda top: (top.first, top.seq)))
-    return Window(minus(state.spans(context.id, head), context.hidden), tops)
-
-
-_CONTROLS = frozenset(
-    (ChatStarted, ContextOpened, ContextSwitched, ContextCleared, Compacted, CompactionReverted, Rewound)
-)
-
-
-# --- the fold --------------------------------------------------------------------------------------------
-
-
-@projection(Contexts, version=2)
-def contexts(state: Contexts, entry: Entry) -> Contexts:
-    if entry.seq == 1:
-        active = msgspec.structs.replace(state.active, created=entry.ts)
-        state = msgspec.structs.replace(state, began=entry.ts, active=active)
-    event = entry.event
-    if type(event) is MessageAdded:
-        if event.origin == "audit" or event.role not in ("user", "assistant"):
-            return state
-        said = state.said.append(entry.seq)
-        answers, internal = state.answers, state.internal
-        if event.role == "assistant":
-            answers = answers.append(entry.seq)
-        elif event.origin == "internal":
-            internal = internal.append(entry.seq)
-        return Contexts(
-            state.began, state.active, state.since, state.shelf, state.packed, said, answers, internal
-        )
-    control = _control(state, entry) if type(event) in _CONTROLS else None
-    if control is None:
-        return state
-    state = msgspec.structs.replace(state, packed=state.packed.append(pack(control)))
-    return _apply(state, control)
-
-
-def _control(state: Contexts, entry: Entry) -> Control | None:
-    """What the entry asks for, if it can be meant: seqs that do not lie before it are nobody's."""
-    seq, ts = entry.seq, entry.ts
-    match entry.event:
-        case ChatStarted(title=title):
-            return Control(seq, ts, "started", title=clipped(title, _TITLE))
-        case ContextOpened(id=id, title=title, reason=reason, carry=carry):
-            title, reason = clipped(title, _TITLE), clipped(reason, _TITLE)
-            return Control(seq, ts, "opened", id, title, reason, _before(seq, carry))
-        case ContextSwitched(to=id, reason=reason, carry=carry):
-            return Control(seq, ts, "switched", id, "", clipped(reason, _TITLE), _before(seq, carry))
-        case ContextCleared(reason=reason, carry=carry):
-            reason = clipped(reason, _TITLE)
-            return Control(seq, ts, "cleared", _fresh(state, seq), "", reason, _before(seq, carry))
-        case Compacted(first=first, last=last) if last >= 1 and first < seq and first <= last:
-            return Control(seq, ts, "compacted", first=max(1, first), last=min(last, seq - 1))
-        case CompactionReverted(seq=first) if 0 < first < seq:
-            return Control(seq, ts, "reverted", first=first)
-        case Rewound(to=last) if 0 <= last < seq:
-            return Control(seq, ts, "rewound", last=last)
-    return None
-
-
-def _before(seq: int, carry: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted({one for one in carry if 0 < one < seq}))
-
-
-def _fresh(state: Contexts, seq: int) -> str:
-    """An id that no context has."""
-    name = f"{MAIN}-{seq}"
-    while name in state.shelf or name == state.active.id:
-        name += "-"
-    return name
-
-
-def _apply(state: Contexts, control: Control) -> Contexts:
-    match control.kind:
-        case "started":
-            return _started(state, control)
-        case "opened" | "cleared" if control.id not in state.shelf and control.id != state.active.id:
-            context = Context(control.id, control.seq, control.ts, control.title)
-            return _moved(state, context, control)
-        case "opened" | "switched" if control.id in state.shelf:
-            context = msgspec.structs.replace(state.shelf[control.id], archived=0, reason="")
-            return _moved(state, context, control)
-        case "compacted":
-            return _compacted(state, Compaction(control.seq, control.first, control.last))
-        case "reverted":
-            return _reverted(state, control.first)
-        case "rewound":
-            return _resumed(_at(state, control.last), control.last, control.seq)
-    return state
-
-
-def _started(state: Contexts, control: Control) -> Contexts:
-    """Gives the first context its title, once."""
-    if state.active.id != MAIN or state.active.title:
-        return state
-    active = msgspec.structs.replace(state.active, title=control.title)
-    return msgspec.structs.replace(state, active=active)
-
-
-def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
-    """Shelves the active context and makes ``to`` the active one."""
-    carried = spans((seq, seq) for seq in control.carry)
-    left = extended(state.active.spans, state.since, control.seq - 1)
-    shelved = msgspec.structs.replace(
-        state.active,
-        archived=control.ts,
-        reason=control.reason,
-        spans=minus(left, carried),
-        shown=minus(state.active.shown, carried),
+def compact(context: Context, since: int, new: Compaction) -> Context:
+    """The same context if that would hide nothing. ``since``: it has all entries from there on."""
+    seq, first, last = msgspec.structs.astuple(new)
+    swallowed = []
+    for one in context.swallowed_by(0, first):
+        if one[0] > last:
+            break
+        if one[2] <= last:
+            swallowed.append(one)
+    if not swallowed and not _hides(context, since, new):
+        return context
+    for begin, other, end in swallowed:
+        context = _put_under(context, Compaction(other, begin, end), 0, seq)
+    return msgspec.structs.replace(
+        _put_under(context, new, None, 0),
+        covered=add(context.covered, first, last, touching=False),
+        carried_in=remove(context.carried_in, first, last),
     )
-    shelf = state.shelf.put(shelved, to.id)
-    shown = spans((*to.shown, *common(carried, to.hidden)))
-    active = msgspec.structs.replace(to, spans=spans((*to.spans, *carried)), shown=shown)
-    return msgspec.structs.replace(state, active=active, since=control.seq, shelf=shelf)
 
 
-# --- compaction ------------------------------------------------------------------------------------------
+def _hides(context: Context, since: int, new: Compaction) -> bool:
+    """Is there anything in the range that can be seen?"""
+    own = within(context.held, new.first, new.last)
+    for first, last in (*own, (max(new.first, since), new.last)):
+        if first <= last and (
+            minus(((first, last),), tuple(within(context.covered, first, last)))
+            or any(within(context.carried_in, first, last))
+        ):
+            return True
+    return False
 
 
-def _compacted(state: Contexts, new: Compaction) -> Contexts:
-    context = state.active
-    seen = minus(extended(context.spans, state.since, new.seq - 1), context.hidden)
-    swallowed = [top for top in context.tops if _covers(new, top)]
-    if not swallowed and not common(seen, ((new.first, new.last),)):
-        return state
-    kept = tuple(top for top in context.tops if top not in swallowed)
-    active = msgspec.structs.replace(
+def _put_under(context: Context, one: Compaction, old: int | None, new: int) -> Context:
+    """The compaction is swallowed by ``new`` from now on; 0: by none. ``old`` None: it is new itself."""
+    ranges = context.ranges if old is None else context.ranges.without((old, one.first, one.seq))
+    return msgspec.structs.replace(
         context,
-        packed=context.packed.append(pack(new)),
-        tops=(*kept, new),
-        shown=minus(context.shown, ((new.first, new.last),)),
+        in_force=context.in_force.set(one.seq, (one.first, one.last, new)),
+        ranges=ranges.set((new, one.first, one.seq), one.last),
     )
-    return msgspec.structs.replace(state, active=active)
 
 
-def _covers(one: Compaction, other: Compaction) -> bool:
-    return one.first <= other.first and other.last <= one.last
-
-
-def _reverted(state: Contexts, seq: int) -> Contexts:
-    if any(one.seq == seq for one in state.active.compactions):
-        return msgspec.structs.replace(state, active=_without(state.active, seq))
-    for name, context in state.shelf.items():
-        if any(one.seq == seq for one in context.compactions):
-            return msgspec.structs.replace(
-                state, shelf=Shelf({**state.shelf.packed, name: pack(_without(context, seq))})
-            )
-    return state
-
-
-def _without(context: Context, seq: int) -> Context:
+def revert(context: Context, seq: int) -> Context:
     """The context as if that compaction had never been; what it had swallowed is in force again."""
-    packed = Rows()
-    tops: tuple[Compaction, ...] = ()
-    for one in context.compactions:
-        if one.seq != seq:
-            packed = packed.append(pack(one))
-            tops = (*(top for top in tops if not _covers(one, top)), one)
-    return msgspec.structs.replace(context, packed=packed, tops=tops)
+    first, _, by = context.in_force[seq]
+    children = list(context.swallowed_by(seq))
+    context = msgspec.structs.replace(
+        context, in_force=context.in_force.without(seq), ranges=context.ranges.without((by, first, seq))
+    )
+    for begin, one, end in children:  # each is swallowed by the first later one that covers it
+        later = context.in_force.items(one + 1)
+        swallower = next((other for other, (low, high, _) in later if low <= begin and end <= high), 0)
+        context = _put_under(context, Compaction(one, begin, end), seq, swallower)
+    return context if by else msgspec.structs.replace(context, covered=_covered_again(context, first))
 
 
-# --- going back ------------------------------------------------------------------------------------------
-
-
-def _beginning(state: Contexts) -> Contexts:
-    """Where the chat of this state began, with what it knows of the whole log."""
-    first = Context(MAIN, created=state.began)
-    return Contexts(state.began, first, 1, Shelf(), state.packed, state.said, state.answers, state.internal)
-
-
-def _at(state: Contexts, to: int) -> Contexts:
-    """The state after entry ``to``, made from the controls alone. Costs their number: going back is rare."""
-    controls = state.controls
-    control = next(controls, None)
-    now = _beginning(state)
-    before = None
-    rewinds = ((control.seq, control.last) for control in state.controls if control.kind == "rewound")
-    for first, last in path(rewinds, to):
-        if before is not None:
-            now = _resumed(now, before, first)
-        while control is not None and control.seq <= last:
-            if control.seq >= first and control.kind != "rewound":
-                now = _apply(now, control)
-            control = next(controls, None)
-        before = last
-    return now
-
-
-def changes(state: Contexts) -> Iterator[tuple[Control, Contexts, Contexts]]:
-    """Every context event of the log with the state before and after it, in order."""
-    now = _beginning(state)
-    for control in state.controls:
-        before, now = now, _apply(now, control)
-        yield control, before, now
-
-
-def _resumed(state: Contexts, to: int, seq: int) -> Contexts:
-    """As after entry ``to``, going on with entry ``seq``."""
-    active = msgspec.structs.replace(state.active, spans=extended(state.active.spans, state.since, to))
-    return msgspec.structs.replace(state, active=active, since=seq)
+def _covered_again(context: Context, seq: int) -> SpanMap:
+    """What is covered, when something that covered this entry is gone: only what had overlapped it is looked at."""
+    span = context.covered.floor(seq)
+    assert span is not None
+    covered = context.covered.without(span[0])
+    for first, _, last in context.swallowed_by(0, span[0]):
+        if first > span[1]:
+            break
+        covered = add(covered, first, last, touching=False)
+    return covered

@@ -1,5 +1,8 @@
 """outline: what a list of chats shows. lineage: where a chat comes from, and its named points."""
 
+from collections.abc import Mapping
+from operator import itemgetter
+
 import msgspec
 
 from chatfold.eventlog import (
@@ -7,15 +10,18 @@ from chatfold.eventlog import (
     CheckpointSet,
     Entry,
     Forked,
+    Json,
     MessageAdded,
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.folding import projection
+from chatfold.projections.fold import projection
+from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.text import one_line, text_of
 
 _TITLE = 80
 _PREVIEW = 120
+_WORDS, _WORD = 16, 200
 
 
 class Outline(msgspec.Struct, frozen=True):
@@ -29,23 +35,32 @@ class Outline(msgspec.Struct, frozen=True):
     role: str = ""  # who spoke last
     preview: str = ""  # the beginning of what was said last
     titled: bool = False  # the title was given as such
+    words: dict[str, str] = {}  # by which chats are chosen from a list
 
 
-@projection(Outline, version=1)
+@projection(Outline, version=2)
 def outline(state: Outline, entry: Entry) -> Outline:
-    title, messages, turns, created, _, role, preview, titled = msgspec.structs.astuple(state)
+    title, messages, turns, created, _, role, preview, titled, words = msgspec.structs.astuple(state)
     if type(entry.event) is ToolCalled or type(entry.event) is ToolReturned:  # most entries are: nobody spoke
-        return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled)
+        return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled, words)
     match entry.event:
-        case ChatStarted(title=text) if not titled and (given := one_line(text, _TITLE)):
-            title, titled = given, True
+        case ChatStarted(title=text, meta=meta):
+            words = _words(words, meta)
+            if not titled and (given := one_line(text, _TITLE)):
+                title, titled = given, True
         case MessageAdded(role="user" | "assistant" as speaker, origin="exec", parts=parts):
             role, preview = speaker, one_line(text_of(parts), _PREVIEW)
             messages += 1
             if role == "user":
                 turns += 1
                 title = title or one_line(preview, _TITLE)
-    return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled)
+    return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled, words)
+
+
+def _words(words: dict[str, str], meta: Mapping[str, Json]) -> dict[str, str]:
+    """The strings of ``meta`` that are short, the newest of each name; few, since every row of a list holds them."""
+    new = {name: word for name, word in meta.items() if isinstance(word, str) and len(name + word) <= _WORD}
+    return dict([*(words | new).items()][:_WORDS]) if new else words
 
 
 class Fork(msgspec.Struct, frozen=True):
@@ -58,21 +73,32 @@ class Fork(msgspec.Struct, frozen=True):
 
 class Lineage(msgspec.Struct, frozen=True):
     key: str = ""
-    forks: tuple[Fork, ...] = ()  # the oldest first: a fork of a fork has two
-    checkpoints: dict[str, int] = {}  # name -> seq; set again, a name moves
+    by_seq: SortedMap[int, Fork] = SortedMap()
+    by_name: SortedMap[str, int] = SortedMap()
+
+    @property
+    def forks(self) -> tuple[Fork, ...]:
+        """The oldest first: a fork of a fork has two."""
+        return tuple(fork for _, fork in self.by_seq.items())
+
+    @property
+    def checkpoints(self) -> dict[str, int]:
+        """Name -> seq; set again, a name moves."""
+        return dict(sorted(self.by_name.items(), key=itemgetter(1)))
 
     @property
     def parent(self) -> Fork | None:
-        return self.forks[-1] if self.forks else None
+        last = next(reversed(self.by_seq), None)
+        return None if last is None else self.by_seq[last]
 
 
-@projection(Lineage, version=1, on=(ChatStarted, Forked, CheckpointSet))
+@projection(Lineage, version=2, on=(ChatStarted, Forked, CheckpointSet))
 def lineage(state: Lineage, entry: Entry) -> Lineage:
     match entry.event:
         case ChatStarted(key=key) if key and not state.key:
             return msgspec.structs.replace(state, key=key)
         case Forked(parent=parent, at=at) if 0 <= at < entry.seq:
-            return msgspec.structs.replace(state, forks=(*state.forks, Fork(entry.seq, parent, at)))
+            return Lineage(state.key, state.by_seq.set(entry.seq, Fork(entry.seq, parent, at)), state.by_name)
         case CheckpointSet(name=name):
-            return msgspec.structs.replace(state, checkpoints={**state.checkpoints, name: entry.seq})
+            return Lineage(state.key, state.by_seq, state.by_name.set(name, entry.seq))
     return state

@@ -17,6 +17,7 @@ Whatever the entries are, in whatever order a crash left them:
   history begins with the same messages, unless a compaction, a switch, a rewind or an injection says otherwise.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
@@ -38,8 +39,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.context import Compaction, Window, contexts, window
-from chatfold.projections.folding import View
+from chatfold.projections.contexts import Window, contexts, window
+from chatfold.projections.fold import View
 
 INTERRUPTED = "Interrupted: no result of this call was recorded."
 SUMMARY = "Summary of the earlier conversation:\n"
@@ -129,10 +130,10 @@ def _in_place(window: Window, entries: Iterable[Entry]) -> Iterator[Entry]:
             summaries[seq] = entry
         elif seq >= first and type(entry.event) is not Compacted:
             visible.append(entry)
-    tops: list[Compaction] = [top for top in window.summaries if top.seq in summaries]
+    tops = deque(top for top in window.summaries if top.seq in summaries)
     for entry in visible:
         while tops and tops[0].first < entry.seq:
-            yield summaries[tops.pop(0).seq]
+            yield summaries[tops.popleft().seq]
         yield entry
     for top in tops:
         yield summaries[top.seq]
@@ -146,11 +147,14 @@ class _Block:
         self.lead: Message | None = None  # the assistant's words, to which calls may still be added
         self.calls: list[Call] = []
         self.results: dict[int, Result] = {}  # by the seq of the call
+        self.without: dict[str, deque[Call]] = {}  # of the calls those without a result, by id
         self.held: list[Message] = []  # what arrived in between
         self.asked = self.returned = False  # has a model been asked, and has it returned?
         self.arrived: list[Message] = []  # what it could not see: it comes after the answer
-        self.unanswered: dict[str, list[Call]] = {}  # calls answered as interrupted, by id
+        self.unanswered: dict[str, deque[Call]] = {}  # calls answered as interrupted, by id
         self.injected: set[str] = set()
+        self.question: int | None = None  # the index of the open one in the first ``looked`` of those done
+        self.looked = 0
 
     @property
     def waiting(self) -> bool:
@@ -209,12 +213,23 @@ class _Block:
     def inject(self, message: Message) -> None:
         """Before the question that is being answered; if none is, like any other."""
         answered = self.lead is not None and not self.calls  # all but what came since
-        for some in (self.arrived, self.held, [] if answered else self.done):
+        for some in (self.arrived, self.held):
             at = _question(some)
             if at is not None:
                 some.insert(at, message)
                 return
-        self.add(message)
+        at = None if answered else self.question_done()
+        if at is None:
+            self.add(message)
+        else:
+            self.done.insert(at, message)
+            self.question, self.looked = at + 1, self.looked + 1
+
+    def question_done(self) -> int | None:
+        """Of those done, the open question. What was looked at before is not looked at again."""
+        self.question = _question(self.done, self.looked, self.question)
+        self.looked = len(self.done)
+        return self.question
 
     def answered(self) -> None:
         """A model speaks: what came before it could see is said; what it could not waits until it has finished."""
@@ -226,16 +241,17 @@ class _Block:
         if self.asked or (self.calls and not self.waiting):
             self.answered()
         self.calls.append(call)
+        self.without.setdefault(call.id, deque()).append(call)
 
     def answer(self, event: ToolReturned, seq: int) -> None:
-        for call in self.calls:
-            if call.id == event.call and call.seq not in self.results:
-                self.results[call.seq] = Result(call.seq, call.name, seq, event.parts, event.failed)
-                return
+        if asked := self.without.get(event.call):
+            call = asked.popleft()
+            self.results[call.seq] = Result(call.seq, call.name, seq, event.parts, event.failed)
+            return
         # Otherwise it is the second result of a call, which says nothing new, or that of a call which is not in this
         # window; or it comes too late.
         if waited := self.unanswered.get(event.call):
-            call = waited.pop(0)
+            call = waited.popleft()
             label = Text(LATE.format(name=call.name))
             self.add(Message("user", (seq,), (label, *event.parts), kind="late", answers=call.seq))
 
@@ -260,7 +276,7 @@ class _Block:
             self.done.append(Message("assistant", (*before, *seqs), parts, calls))
             self.done.append(self.answers(calls))
             lead = None
-        self.calls, self.results = [], {}
+        self.calls, self.results, self.without = [], {}, {}
 
     def answers(self, calls: tuple[Call, ...]) -> Message:
         results = []
@@ -268,17 +284,17 @@ class _Block:
             result = self.results.get(call.seq)
             if result is None:
                 result = Result(call.seq, call.name)
-                self.unanswered.setdefault(call.id, []).append(call)
+                self.unanswered.setdefault(call.id, deque()).append(call)
             results.append(result)
         seqs = sorted([result.seq for result in results if result.seq])
         return Message("tool", tuple(seqs), results=tuple(results))
 
 
-def _question(some: list[Message]) -> int | None:
-    """Where the last message of the user is, unless it was answered."""
-    for at in range(len(some) - 1, -1, -1):
+def _question(some: list[Message], first: int = 0, before: int | None = None) -> int | None:
+    """Where the last message of the user is, unless it was answered. ``before``: where it is in those before ``first``."""
+    for at in range(len(some) - 1, first - 1, -1):
         if some[at].kind == "said" and some[at].role == "user":
             return at
         if some[at].kind == "said" and some[at].role == "assistant" and not some[at].calls:
             return None
-    return None
+    return before

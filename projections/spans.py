@@ -1,11 +1,17 @@
-"""Spans of a log: (first, last) pairs of seqs, both included. A tuple of them is sorted, disjoint and not adjacent."""
+"""Spans of a log: (first, last) pairs of seqs, both included. A tuple of them is sorted, disjoint and not adjacent.
+
+A map of them, first -> last, is what a state keeps: a change costs the same at any length.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
+
+from chatfold.projections.sorted_map import SortedMap
 
 Span: TypeAlias = tuple[int, int]
 Spans: TypeAlias = tuple[Span, ...]
+SpanMap: TypeAlias = SortedMap[int, int]
 
 
 def spans(pairs: Iterable[Span]) -> Spans:
@@ -62,15 +68,45 @@ def includes(some: Spans, seq: int) -> bool:
     return index >= 0 and seq <= some[index][1]
 
 
-def path(rewinds: Iterable[tuple[int, int]], to: int) -> Spans:
-    """The spans of the log that led to entry ``to``, without what was rewound on the way.
+# --- as a map --------------------------------------------------------------------------------------------
 
-    ``rewinds``: (the seq that says so, the seq gone back to), in order. Adjacent spans are not joined: each
-    but the first begins with its rewind.
-    """
-    way = []
-    for seq, back in reversed(list(rewinds)):
-        if seq <= to:
-            way.append((seq, to))
-            to = back
-    return ((1, to), *reversed(way))
+
+def add(some: SpanMap, first: int, last: int, *, touching: bool = True) -> SpanMap:
+    """With these seqs, if there are any. ``touching``: a span is joined to one that it only touches, too."""
+    if first > last:
+        return some
+    begin, end, gap = first, last, int(touching)
+    before = some.floor(first)
+    if before is not None and before[1] + gap >= first:
+        begin, end = before[0], max(last, before[1])
+    for one, other in some.items(first):
+        if one > end + gap:
+            break
+        end = max(end, other)
+        if one != begin:
+            some = some.without(one)
+    return some.set(begin, end)
+
+
+def remove(some: SpanMap, first: int, last: int) -> SpanMap:
+    """Without these seqs."""
+    for begin, end in list(within(some, first, last)):
+        low, high = some.floor(begin) or (begin, end)
+        some = some.set(low, begin - 1) if low < begin else some.without(low)
+        some = some.set(end + 1, high) if end < high else some
+    return some
+
+
+def within(some: SpanMap, first: int, last: int) -> Iterator[Span]:
+    """Its seqs from ``first`` to ``last``, as spans."""
+    before = some.floor(first)
+    for begin, end in some.items(before[0] if before else first):
+        if begin > last:
+            return
+        if end >= first:
+            yield max(begin, first), min(end, last)
+
+
+def has(some: SpanMap, seq: int) -> bool:
+    before = some.floor(seq)
+    return before is not None and seq <= before[1]

@@ -16,7 +16,6 @@ said; a confirmation that answers no request of these entries, or one confirmed 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -45,7 +44,9 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections.archive import IndexRow
-from chatfold.projections.context import Context, Contexts, contexts, window
+from chatfold.projections.context import Context
+from chatfold.projections.contexts import Contexts, contexts, window
+from chatfold.projections.fold import fold, start
 from chatfold.projections.spans import Spans, includes, minus, spans
 from chatfold.projections.wire import arguments, clean, described, json_text, plain
 
@@ -178,7 +179,9 @@ def context_entries(entries: Iterable[Entry], state: Contexts | None = None) -> 
     record = _Record()
     for entry in history:
         record.take(entry)
-    record.mark(reduce(contexts, history, Contexts()) if state is None else state)
+    if state is None:
+        state = fold(start((contexts,), memory=len(history)), history)[contexts]
+    record.mark(state)
     return [plain(row) for row in record.rows]
 
 

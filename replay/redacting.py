@@ -324,7 +324,7 @@ async def redacted(moment: Moment, rules: Rules) -> Redacted:
     """Reads all of the chat, up to this moment, once: whatever the rules cannot do is raised before anything is written."""
     now = await moment.now()
     redaction = Redaction(rules)
-    view, last = start(now.view.projections), None
+    view, last = start(now.view.projections, memory=now.seq), None  # what it goes back to can be read nowhere
     async for page in now.log.pages(now.key, 1, now.seq):
         view = fold(view, map(redaction.of, page))
         last = page[-1]

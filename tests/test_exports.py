@@ -31,7 +31,7 @@ EVENTLOG = """
 """
 
 PROJECTIONS = """
-    Contexts Cut Execution IndexRow Lifetime Message OutOfOrder Outline Projection STANDARD Tokens
+    Contexts Cut Execution IndexRow Lifetime Message NeedsEarlier OutOfOrder Outline Projection STANDARD Tokens
     Usage View Window anthropic calls contexts estimate executions
     fold from_anthropic_messages from_openai_messages from_ui_messages lifetimes lineage markdown messages openai_chat
     openai_responses outline projection sends skills start transcript turn ui_messages usage

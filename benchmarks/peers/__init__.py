@@ -43,6 +43,7 @@ LOG = "chatfold, the log alone"
 HOP = "write + fdatasync in a thread"
 FULL = "raw SQLite WAL FULL"
 NORMAL = "raw SQLite WAL NORMAL"
+LIKE = "raw SQLite WAL FULL, LIKE"
 GROUP = "write + fdatasync, shared by all who wait"
 DECODE = "msgspec decode alone"
 
@@ -59,6 +60,7 @@ PEERS = {
         Peer(FULL, "sqlite"),
         Peer(f"{FULL}, a file a chat", "sqlite", "files", only=("append",)),
         Peer(NORMAL, "sqlite", "normal", only=("relaxed",)),
+        Peer(LIKE, "sqlite", "like", only=("search",)),
         Peer("LMDB", "lmdb_store", needs="lmdb"),
         Peer("naive JSONL", "jsonl"),
         Peer(

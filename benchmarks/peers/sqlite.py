@@ -5,6 +5,7 @@ several that wait for each other. ``files``: a database a chat, so that chats do
 """
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -92,11 +93,21 @@ class _Database:
             self.connection.execute("SELECT payload FROM messages WHERE id = ?", row).fetchone()
         return len(rows)
 
+    def scan(self, chat: str, text: str) -> int:
+        """Without an index, the newest first."""
+        sought = "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
+        hits = self.connection.execute(
+            r"SELECT payload FROM messages WHERE chat = ? AND payload LIKE ? ESCAPE '\' ORDER BY number DESC LIMIT 20",
+            (chat, sought),
+        )
+        return len(hits.fetchall())
+
 
 class Store:
     def __init__(self, place: Path, *, durable: bool, setting: str) -> None:
         self.place = place
         self.files = setting == "files"
+        self.scans = setting == "like"
         self.synchronous = "NORMAL" if setting == "normal" else "FULL"
         assert durable is (setting != "normal")
         self.databases: dict[str, _Database] = {}
@@ -129,7 +140,8 @@ class Store:
         return await asyncio.to_thread(self.database(chat).compact, chat, summary, keep)
 
     async def search(self, chat: str, text: str) -> int:
-        return self.database(chat).search(text)
+        database = self.database(chat)
+        return database.scan(chat, text) if self.scans else database.search(text)
 
     async def close(self) -> None:
         for database in self.databases.values():

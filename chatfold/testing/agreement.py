@@ -3,7 +3,7 @@
 import asyncio
 import unittest
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, settings
@@ -25,6 +25,8 @@ from chatfold.eventlog import (
     Noted,
     Text,
 )
+from chatfold.eventlog.search import parse_exact, parse_words
+from chatfold.eventlog.search_text import strings
 from chatfold.testing.backend import Backend
 from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS, batches, events, names, same, same_entries
 
@@ -238,6 +240,19 @@ class Agreement(RuleBasedStateMachine):
     @rule(chat=keys, spans=st.lists(st.tuples(seqs, seqs), max_size=3))
     def read_spans(self, chat: str, spans: list[tuple[int, int]]) -> None:
         self.both(lambda log: _all(log.spans(chat, spans)))
+
+    @rule(chat=keys, spans=st.lists(st.tuples(seqs, seqs), max_size=1), data=st.data())
+    def search(self, chat: str, spans: list[tuple[int, int]], data: st.DataObject) -> None:
+        """For a piece of what was said there, word by word and letter by letter."""
+        entries = self.run(_all(self.expected.read(chat)))
+        texts = [text for entry in entries for text in strings(entry.event) if text]
+        text = data.draw(st.sampled_from(texts) if texts else st.just("nothing"))
+        start = data.draw(st.integers(0, len(text) - 1))
+        piece = text[start : start + data.draw(st.integers(1, 40))]
+        for parse in (parse_exact, parse_words):
+            with suppress(ValueError):  # a piece without a word
+                query = parse(piece)
+                self.both(lambda log, query=query: _all(log.storage.search(chat, query, spans)))  # type: ignore[misc]
 
     # --- forking, erasing, deleting ----------------------------------------------------------------------
 

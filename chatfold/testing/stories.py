@@ -19,6 +19,8 @@ from chatfold.eventlog import (
     Storage,
 )
 from chatfold.eventlog.line import has_valid_sum
+from chatfold.eventlog.search import parse_exact, parse_words
+from chatfold.testing import listing_stories  # noqa: F401 (these are stories, too)
 from chatfold.testing.backend import Backend
 from chatfold.testing.races import judge_race, run_race
 from chatfold.testing.strategies import HOSTILE_TEXTS, LARGE_TEXT, LONG_TEXTS
@@ -224,6 +226,32 @@ async def every_byte_comes_back(backend: Backend) -> None:
 
 
 @story
+async def a_search_finds_what_a_look_at_every_entry_does(backend: Backend) -> None:
+    async with opened(backend) as log, opened(backend) as other:
+        texts = (
+            "Needle",
+            "hay",
+            "\uff4e\u0065edle",
+            "n\u0301eedle",
+            *HOSTILE_TEXTS,
+            LARGE_TEXT,
+            *LONG_TEXTS,
+            *LONG_TEXTS,
+        )
+        await log.append("chat", *map(said, texts))
+        await log.fork("chat", "fork", 3)
+        await log.redact("chat", 1)
+        wanted = [parse_words("NEEDLE"), parse_words("needle e"), parse_exact("needle"), parse_exact("\n")]
+        wanted += [parse_exact(text[len(text) // 2 :][:9]) for text in (*LONG_TEXTS, LARGE_TEXT)]
+        for reader in (log, other):
+            for chat in ("chat", "fork", "none"):
+                for query in wanted:
+                    for without in ((), ((2, 4),)):
+                        law = [entry async for entry in Storage.search(reader.storage, chat, query, without)]
+                        assert [entry async for entry in reader.storage.search(chat, query, without)] == law
+
+
+@story
 async def a_blob_is_there_before_its_line(backend: Backend) -> None:
     async with opened(backend) as log, opened(backend) as other:
         await log.append("chat", said(LARGE_TEXT))
@@ -332,21 +360,6 @@ async def a_reader_of_a_chat_that_is_deleted_or_erased_meanwhile_is_told_the_tru
                 if not isinstance(event, Redacted)
             )
             await log.delete("chat")
-
-
-@story
-async def chats_are_listed_by_prefix_and_by_what_has_changed(backend: Backend) -> None:
-    async with opened(backend) as log, opened(backend) as other:
-        for key in ("a/1", "a/2", "b/1"):
-            await log.append(key, Noted("one"))
-        pages = [page async for page in other.storage.chats("a/")]
-        assert sorted(key for page in pages for key in page.keys) == ["a/1", "a/2"]
-        await log.append("a/2", Noted("two"))
-        await log.redact("b/1", 1)
-        changed = {
-            key async for page in other.storage.chats(changed_since=pages[0].mark) for key in page.keys
-        }
-        assert {"a/2", "b/1"} <= changed <= {"a/1", "a/2", "b/1"}
 
 
 async def _or_conflict(work: Awaitable[object]) -> None:

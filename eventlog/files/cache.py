@@ -35,6 +35,7 @@ from chatfold.eventlog.files.disk import (
     Disk,
     check_folder,
     ensure_folder,
+    has_path,
     opened,
     read_at,
     read_file,
@@ -106,6 +107,19 @@ class Cache:
             return ""
         except OSError:
             return os.urandom(8).hex()  # unknown, and so equal to none: no cache is believed
+
+    @property
+    def is_there(self) -> bool:
+        """Is there a folder of caches?"""
+        with suppress(OSError):
+            return has_path(self._disk, self._folder)
+        return False
+
+    def size(self, name: str) -> int:
+        """In bytes; 0 if there is no such file."""
+        with suppress(OSError):
+            return self._disk.stat(self._folder / name).st_size
+        return 0
 
     def names(self) -> list[str]:
         try:

@@ -18,11 +18,10 @@ from itertools import chain
 from pathlib import Path
 
 import msgspec
-from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog.errors import InvalidKey
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.blobs import BLOBS
+from chatfold.eventlog.files.blobs import BLOBS, write_blob
 from chatfold.eventlog.files.cache import CACHE
 from chatfold.eventlog.files.disk import (
     Disk,
@@ -35,8 +34,7 @@ from chatfold.eventlog.files.disk import (
     replace_file,
     write_all,
 )
-from chatfold.eventlog.files.runs import LOOKUPS
-from chatfold.eventlog.files.segment import Position, parse_segment_name, segment_name
+from chatfold.eventlog.files.segment import Position, segment_name
 from chatfold.eventlog.files.watermark import HEAD_FILE, format_watermark
 from chatfold.eventlog.keys import KEY_FILE, chat_key, folder_name, is_hashed
 from chatfold.eventlog.line import DECODE_ERRORS
@@ -47,10 +45,10 @@ TRASH = "trash"
 LOCK_FILE = "lock"
 ALONE_FILE = "alone"  # locked by whoever is the one to do something about the chat
 ASIDE = "aside"
-NOTE = "redacting-"  # what is to be erased, in the root; see ``redaction``
+NOTE = "redacting-"  # what is to be erased, in the root; see ``redact``
 LISTING = "listing"  # in the root's cache
 _NEW = ".new-"
-_CACHED = re.compile(r"(newest|\d{16})\.snapshot|\d{16}\.offsets|search(\.\d{16}-\d{16})?|lookups")
+_CACHED = re.compile(r"(newest|\d{16})\.snapshot|\d{16}\.offsets|\d{16}-\d{16}\.seen")
 
 
 def make_root(disk: Disk, root: Path) -> None:
@@ -178,6 +176,30 @@ def write_open_segment(
     return format_watermark(first, Position(head.seq, head.link.encode(), size))
 
 
+def create_chat(
+    disk: Disk, path: Path, key: str, data: bytes, blobs: Iterable[tuple[str, bytes]]
+) -> tuple[int, int, int] | None:
+    """A new chat, durably, whose open segment is ``data``. The root is there. None: there is one already.
+
+    What was opened for it stays open. Returns the descriptor of its lock, which is held, that of the segment, and the inode.
+    """
+    with staging_folder(disk, path, key) as staging:
+        for digest, content in blobs:
+            write_blob(disk, staging.path, digest, content)
+        fd = disk.create(staging.path / segment_name(1))
+        try:
+            write_all(disk, fd, data)
+            disk.sync(fd)
+            inode = disk.fstat(fd).st_ino
+            if publish_chat(disk, staging, path):
+                return staging.take_lock(), fd, inode
+        except BaseException:
+            disk.close(fd)
+            raise
+        disk.close(fd)
+        return None
+
+
 def publish_chat(disk: Disk, staging: Staging, path: Path, watermark: bytes = b"") -> bool:
     """Make the chat appear, durably. False if there is one already. Its ``watermark`` is written once its name is durable."""
     disk.sync_folder(staging.path)
@@ -286,7 +308,7 @@ def remove_temp_files(disk: Disk, folder: Path) -> None:
 
 
 def _published_in(folder: Path) -> tuple[Path, ...]:
-    return folder, folder / BLOBS, folder / CACHE, folder / LOOKUPS
+    return folder, folder / BLOBS, folder / CACHE
 
 
 def _remove_unpublished(disk: Disk, path: Path) -> None:
@@ -304,11 +326,3 @@ def set_aside(disk: Disk, folder: Path, name: str, data: bytes | Iterable[bytes]
     path = folder / ASIDE / f"{name}-{os.urandom(4).hex()}"
     replace_file(disk, path, data)
     return path
-
-
-def change_token(disk: Disk, folder: Path) -> str:
-    """Another one whenever the chat's log is: an append changes the newest segment, all else makes a new file."""
-    names = sorted(name for name in disk.names(folder) if parse_segment_name(name) is not None)
-    files = [disk.stat(folder / name) for name in names]
-    files_are = [(file.st_ino, file.st_size, file.st_mtime_ns) for file in files]
-    return xxh3_64_hexdigest(repr((disk.stat(folder).st_ino, files_are)).encode())

@@ -1,5 +1,6 @@
 """A chat's folder as a reader finds it: which segments there are, each of them open, and whether it is still that chat."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -8,16 +9,18 @@ from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, CorruptLog, NoS
 from chatfold.eventlog.files.blobs import read_blob
 from chatfold.eventlog.files.chat_dir import LOCK_FILE
 from chatfold.eventlog.files.continuity import MAX_HEADER, Continuity
-from chatfold.eventlog.files.disk import Disk, read_at
+from chatfold.eventlog.files.disk import Disk, OpenFiles, read_at
 from chatfold.eventlog.files.segment import Position, Tail, parse_segment_name, segment_name
 from chatfold.eventlog.line import parse_header
 
 
 class ChatSegments:
-    def __init__(self, path: Path, chat: str, disk: Disk) -> None:
+    def __init__(self, path: Path, chat: str, disk: Disk, files: OpenFiles | None) -> None:
         self.path = path
         self.chat = chat
         self.disk = disk
+        self._files = files or OpenFiles(disk)
+        self._identity: tuple[int, int] | None = None  # of the chat that was found here
         self._tail: Tail | None = None  # where the log ends, once it was looked for
         self._paths: dict[int, Path] = {}
         self._asked = (0, path)  # the last segment that was asked for, whether it is there
@@ -26,7 +29,7 @@ class ChatSegments:
 
     def forget(self) -> None:
         """Drop everything remembered, because the files were changed under us."""
-        self._tail = None
+        self._tail = self._identity = None
 
     # --- the chat ----------------------------------------------------------------------------------------
 
@@ -44,7 +47,7 @@ class ChatSegments:
     @contextmanager
     def translating_deletion(self) -> Iterator[None]:
         """What looks damaged or missing because the chat was deleted meanwhile, or another took its place, is ChatDeleted."""
-        before = self.chat_identity()
+        before = self._identity = self._identity or self.chat_identity()
         try:
             yield
         except (CorruptLog, FileNotFoundError):
@@ -88,15 +91,14 @@ class ChatSegments:
     @contextmanager
     def open_segment(self, first: int) -> Iterator[int]:
         """A segment's descriptor; whatever goes wrong while it is open is told with chat and path."""
-        fd = self.disk.open_read(self.segment_path(first))
+        path = self.segment_path(first)
         try:
-            yield fd
+            with self._files.open(path) as fd:
+                yield fd
         except ChatfoldError as error:
             error.chat, error.seq = self.chat, error.seq or first
-            error.path = error.path or self.segment_path(first)
+            error.path = error.path or path
             raise
-        finally:
-            self.disk.close(fd)
 
     def sync(self) -> None:
         """Makes all of it durable. Segments before the last one are."""
@@ -112,13 +114,15 @@ class ChatSegments:
         self._check_belongs(first, fd)
         return Position(head.seq, head.link.encode(), len(line) + 1)
 
-    def check_belongs(self, first: int, fd: int) -> None:
-        """Raise CorruptLog unless this open file is a segment of this chat, linked to the end of the log."""
-        self._check_belongs(first, fd)
+    def check_belongs(self, first: int, fd: int) -> os.stat_result:
+        """Raise CorruptLog unless this open file is a segment of this chat, linked to the end of the log. How it looks."""
+        status = self._check_belongs(first, fd)
         self._continuity.check_reaches_end(first)
+        return status
 
-    def _check_belongs(self, first: int, fd: int) -> None:
-        self._continuity.check(first, fd, has_next=self._tail is not None and first < self._tail.first)
+    def _check_belongs(self, first: int, fd: int) -> os.stat_result:
+        has_next = self._tail is not None and first < self._tail.first
+        return self._continuity.check(first, fd, has_next=has_next)
 
     def has_segment(self, first: int) -> bool:
         """Asked after each append of the next segment, which is hardly ever there: its path is not kept with the others."""

@@ -9,7 +9,6 @@ two ends, as after an erasure; if it does not, everything is compared again.
 """
 
 import os
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ import msgspec
 
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.disk import Disk, opened, read_at
+from chatfold.eventlog.files.disk import Disk, is_settled, opened, read_at, stat_key
 from chatfold.eventlog.files.segment import Position, read_line_before
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
@@ -32,7 +31,6 @@ from chatfold.eventlog.line import (
 )
 
 MAX_HEADER = 512
-_TICK = 2 * 10**9  # ns: two changes of a file this close together may leave it with the same time
 
 
 class _Ends(msgspec.Struct, frozen=True, gc=False):
@@ -63,23 +61,24 @@ class Continuity:
         self._last = 0  # the last segment when they were compared
         self._hole = 0  # entries are missing after this segment; 0: nowhere
 
-    def check(self, first: int, fd: int, *, has_next: bool) -> None:
-        """Raise CorruptLog unless the file that is open belongs to this chat.
+    def check(self, first: int, fd: int, *, has_next: bool) -> os.stat_result:
+        """Raise CorruptLog unless the file that is open belongs to this chat. How it looks.
 
         A neighbour that is missing, damaged or cut short proves nothing against it. ``has_next``: more segments are known
         to follow.
         """
-        proven = self._proven.get(first)
+        status, proven = self._disk.fstat(fd), self._proven.get(first)
         is_stale = proven is None or (has_next and first == self._last)
-        if not is_stale and self._is_as_proven(first, fd):
-            return
+        if not is_stale and self._is_as_proven(first, fd, status):
+            return status
         self._compare_all()
-        if not self._is_as_proven(first, fd):
+        if not self._is_as_proven(first, fd, status):
             raise CorruptLog("another file was put in the segment's place", seq=first)
+        return status
 
-    def _is_as_proven(self, first: int, fd: int) -> bool:
+    def _is_as_proven(self, first: int, fd: int, status: os.stat_result) -> bool:
         proven = self._proven.get(first)
-        if proven is None or (proven.is_settled and stat_key(self._disk.fstat(fd)) == proven.key):
+        if proven is None or (proven.is_settled and stat_key(status) == proven.key):
             return True  # None: the file cannot be opened by its name any more; who reads on is told
         now = self._read_ends(first, fd, is_last=first == self._last)
         if not now.fits(proven):
@@ -169,13 +168,3 @@ def _read_end(disk: Disk, fd: int, first: int, size: int) -> Position | None:
         return Position(parse_seq(line), link_after(line), size) if line.startswith(ENTRY_PREFIX) else None
     except CorruptLog:
         return None
-
-
-def stat_key(status: os.stat_result) -> tuple[int, ...]:
-    """What is another after every change, unless that came in the same tick of the clock as the one before."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def is_settled(status: os.stat_result) -> bool:
-    """Would a change that comes now leave another time? If not, that a file looks the same proves nothing."""
-    return bool(status.st_ctime_ns) and status.st_ctime_ns < time.time_ns() - _TICK

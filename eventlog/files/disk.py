@@ -9,15 +9,19 @@ import errno
 import os
 import stat
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 if sys.platform == "win32":
     raise ImportError("chatfold keeps chats in files on Linux and macOS; on Windows, run it in WSL")
 
 import fcntl
 
+_TICK = 2 * 10**9  # ns: two changes of a file this close together may leave it with the same time
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a FIFO planted here must not hang us
 
 
@@ -62,7 +66,13 @@ class Disk:
         os.ftruncate(fd, size)
 
     def sync(self, fd: int) -> None:
-        _sync(fd)
+        # macOS: fsync leaves the bytes in the drive's cache, and there is no fdatasync.
+        if hasattr(fcntl, "F_FULLFSYNC"):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        elif hasattr(os, "fdatasync"):
+            os.fdatasync(fd)
+        else:
+            os.fsync(fd)
 
     def sync_folder(self, path: Path) -> None:
         """Makes creations, renames and removals inside ``path`` durable."""
@@ -91,7 +101,7 @@ class Disk:
     def unlock(self, fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
-    def stat(self, path: Path) -> os.stat_result:
+    def stat(self, path: Path | str) -> os.stat_result:
         return os.stat(path, follow_symlinks=False)
 
     def fstat(self, fd: int) -> os.stat_result:
@@ -114,18 +124,6 @@ class Disk:
 
     def remove_folder(self, path: Path) -> None:
         os.rmdir(path)
-
-
-# What a system lacks. macOS: fsync leaves the bytes in the drive's cache, there is no fdatasync and no posix_fadvise.
-
-
-def _sync(fd: int) -> None:
-    if hasattr(fcntl, "F_FULLFSYNC"):
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-    elif hasattr(os, "fdatasync"):
-        os.fdatasync(fd)
-    else:
-        os.fsync(fd)
 
 
 def _sync_names(fd: int) -> None:
@@ -184,6 +182,104 @@ def opened(disk: Disk, path: Path) -> Iterator[int]:
         yield fd
     finally:
         disk.close(fd)
+
+
+def stat_key(status: os.stat_result) -> tuple[int, ...]:
+    """What is another after every change, unless that came in the same tick of the clock as the one before."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def is_settled(status: os.stat_result) -> bool:
+    """Would a change that comes now leave another time? If not, that a file looks the same proves nothing."""
+    return bool(status.st_ctime_ns) and status.st_ctime_ns < time.time_ns() - _TICK
+
+
+class OpenFile(NamedTuple):
+    """How the file looked when it was proved to be the one of its name, and whether a change since would show."""
+
+    fd: int
+    status: os.stat_result
+    is_settled: bool
+
+
+class OpenFiles:
+    """Files that were read lately stay open for reading: at most ``most`` of them, the least recently used goes first.
+
+    Each time it is proved that the kept file is still the one of its name. Either it looks as it did: who takes its name away
+    changes its times. Or the file of that name has its inode, which no other file can have while we have it open.
+    From any thread: who takes a file has it alone.
+    """
+
+    def __init__(self, disk: Disk, most: int = 0) -> None:
+        self._disk = disk
+        self._most = most
+        self._kept: dict[Path, OpenFile] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[int]:
+        if not self._most:
+            with opened(self._disk, path) as fd:
+                yield fd
+            return
+        with self._lock:
+            kept = self._kept.pop(path, None)
+        file = kept and self._prove(path, kept)
+        if file is None:
+            fd = self._open(path)
+            status = self._disk.fstat(fd)
+            file = OpenFile(fd, status, is_settled(status))
+        try:
+            yield file.fd
+        finally:
+            with self._lock:
+                excess = [self._kept.pop(path, None)]
+                self._kept[path] = file
+                if len(self._kept) > self._most:
+                    excess.append(self._kept.pop(next(iter(self._kept))))
+            for one in excess:
+                if one is not None:
+                    self._close(one)
+
+    def _open(self, path: Path) -> int:
+        try:
+            return self._disk.open_read(path)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._kept:
+                raise
+        self.forget()  # there are no more descriptors, and we have some to spare
+        return self._disk.open_read(path)
+
+    def _prove(self, path: Path, kept: OpenFile) -> OpenFile | None:
+        """The file, if it is still the one of its name; else it is closed."""
+        with suppress(OSError):
+            status = self._disk.fstat(kept.fd)
+            if (
+                kept.is_settled and status == kept.status
+            ):  # in whole seconds, which is enough for what has settled
+                return kept
+            if status.st_ino == kept.status.st_ino == self._disk.stat(path).st_ino:
+                return OpenFile(kept.fd, status, is_settled(status))
+        self._close(kept)
+        return None
+
+    def _close(self, file: OpenFile) -> None:
+        """Close our descriptor, unless another part of this process did that, and it is another file's by now."""
+        with suppress(OSError):
+            if self._disk.fstat(file.fd).st_ino == file.status.st_ino:
+                self._disk.close(file.fd)
+
+    def forget(self) -> None:
+        """Close what nobody reads: a file that stays open keeps what was erased on the disk."""
+        with self._lock:
+            kept, self._kept = self._kept, {}
+        for file in kept.values():
+            self._close(file)
+
+    def close(self) -> None:
+        """Keep nothing from now on."""
+        self._most = 0
+        self.forget()
 
 
 def read_file(disk: Disk, path: Path) -> bytes:

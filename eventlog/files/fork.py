@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from chatfold.eventlog.batch import Clock
 from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.errors import ChatExists, NoSuchPoint
 from chatfold.eventlog.events import Entry, Head
@@ -22,31 +23,26 @@ from chatfold.eventlog.files.chat_dir import (
     write_open_segment,
 )
 from chatfold.eventlog.files.disk import Disk, check_folder, read_at, read_file, replace_file
+from chatfold.eventlog.files.offsets import offsets_name
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.runs import LOOKUPS
-from chatfold.eventlog.files.search_files import SEARCH, share_search
-from chatfold.eventlog.files.segment import BIG_PAGE, Tail, segment_name
+from chatfold.eventlog.files.seen_files import share_seen
+from chatfold.eventlog.files.segment import BIG_PAGE, segment_name
 from chatfold.eventlog.files.snapshots import share_snapshots
-from chatfold.eventlog.line import build_entry_line, header_line, link_after
-from chatfold.eventlog.storage import Clock
+from chatfold.eventlog.line import build_entry_line, header_line
 
 
 def fork_chat(parent: LogReader, root: Path, new: str, at: int, first: EncodedEvent, clock: Clock) -> Entry:
     """The caller holds the parent's lock: nothing is redacted or deleted meanwhile."""
     disk = parent.disk
     path = chat_path(root, new)
-    tail = parent.tail()
-    if not 0 < at <= tail.position.seq:
-        raise NoSuchPoint(
-            f"there is no entry {at}, the chat ends at {tail.position.seq}", chat=parent.chat, seq=at
-        )
-    link = tail.head.link if at == tail.position.seq else link_after(parent.line(at)).decode()
+    with parent.lock:  # which the event loop takes, too: not while files are written
+        link = _link_at(parent, at)
+        shared, partial = _plan_sharing(parent, at)
     entry = Entry(at + 1, clock(), first.event, synced=at, prev=link)
     line = build_entry_line(entry, first.raw)
     mine = Head(at + 1, line[-18:-2].decode())
     with staging_folder(disk, path, new) as staging:
         temporary = staging.path
-        shared, partial = _plan_sharing(parent, tail, at)
         for segment in shared:
             _hard_link(disk, parent.segment_path(segment), temporary / segment_name(segment))
         _bring_blobs(disk, parent.path, temporary)
@@ -63,9 +59,17 @@ def fork_chat(parent: LogReader, root: Path, new: str, at: int, first: EncodedEv
     return Entry(at + 1, entry.ts, first.event, synced=at, prev=link, sum=mine.link)
 
 
-def _plan_sharing(parent: LogReader, tail: Tail, at: int) -> tuple[list[int], tuple[int, int] | None]:
+def _link_at(parent: LogReader, at: int) -> str:
+    link = parent.link(at)
+    if link is None:
+        end = parent.tail().position.seq
+        raise NoSuchPoint(f"there is no entry {at}, the chat ends at {end}", chat=parent.chat, seq=at)
+    return link
+
+
+def _plan_sharing(parent: LogReader, at: int) -> tuple[list[int], tuple[int, int] | None]:
     """(segments to share whole, (the segment to copy, how many of its bytes))"""
-    segments = parent.segments()
+    tail, segments = parent.tail(), parent.segments()
     firsts = [first for first in segments if first <= at]
     if at + 1 in segments or (at == tail.position.seq and tail.sealed):
         return firsts, None
@@ -103,13 +107,9 @@ def _bring_caches(disk: Disk, old: Path, new: Path, shared: list[int], at: int) 
         theirs, ours = old / CACHE, new / CACHE
         check_folder(disk, theirs)
         disk.make_folder(ours)
+        cache = Cache(old, disk)
         for first in shared:
-            name = f"{first:016d}.offsets"
             with suppress(FileNotFoundError):
-                disk.link(theirs / name, ours / name)
-        share_snapshots(Cache(old, disk), new, at, shared)
-        share_search(disk, theirs / SEARCH, ours / SEARCH, at)
-        disk.make_folder(new / LOOKUPS)
-        for name in disk.names(old / LOOKUPS):
-            if name.partition("-")[2].isdecimal() and int(name.partition("-")[2]) <= at:
-                disk.link(old / LOOKUPS / name, new / LOOKUPS / name)
+                cache.share(offsets_name(first), new)
+        share_snapshots(cache, new, at, shared)
+        share_seen(cache, new, at)

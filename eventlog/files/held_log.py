@@ -8,10 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from chatfold.eventlog.errors import ChatfoldError, CorruptLog
+from chatfold.eventlog.errors import ChatfoldError, CorruptLog, DurabilityUnknown
 from chatfold.eventlog.files.chat_dir import try_remove_temp_files
 from chatfold.eventlog.files.disk import Disk, read_file, replace_file
-from chatfold.eventlog.files.lock import WouldBlock, open_lock
+from chatfold.eventlog.files.lock import open_lock
+from chatfold.eventlog.files.log_end import TailCell
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.recovery import Ending, classify_change, cut_torn_tail
 from chatfold.eventlog.files.segment import Tail
@@ -23,9 +24,10 @@ POISON_FILE = "failed-sync"
 
 
 class HeldLog:
-    """``tail``: where the log ends, as far as we know; None before we looked. ``durable_seq``: up to where it is durable."""
+    """``end``: has the only tail of the chat that is moved here. ``durable_seq``: up to where the log is durable."""
 
-    def __init__(self, path: Path, chat: str, disk: Disk, segment_bytes: int) -> None:
+    def __init__(self, path: Path, chat: str, disk: Disk, segment_bytes: int, end: TailCell) -> None:
+        self.end = end
         self._path = path
         self._chat = chat
         self._disk = disk
@@ -36,10 +38,11 @@ class HeldLog:
         self._forget_log()
 
     def _forget_log(self) -> None:
-        self.tail: Tail | None = None
+        self.end.tail = None
         self.durable_seq = 0
-        self._is_watermark_current = True  # does ``head`` say what was synced last?
-        self.reader = LogReader(self._path, self._chat, self._disk, may_write=True, indexing=True)
+        self.is_watermark_due = False  # was more synced than ``head`` says?
+        self.is_seal_due = False  # is there ``seal_work``?
+        self.reader = LogReader(self._path, self._chat, self._disk, self.end, may_write=True, indexing=True)
 
     def close(self) -> None:
         """Let go of the files. Syncs nothing."""
@@ -55,13 +58,10 @@ class HeldLog:
         if segment is not None:
             segment.close()
 
-    def _acquire_lock(self, *, wait: bool) -> None:
-        if wait:
-            if self._lock_fd < 0:
-                self._lock_fd = open_lock(self._disk, self._path)
-            self._disk.lock(self._lock_fd)
-        elif self._lock_fd < 0 or not self._disk.try_lock(self._lock_fd):
-            raise WouldBlock
+    def _wait_for_lock(self) -> None:
+        if self._lock_fd < 0:
+            self._lock_fd = open_lock(self._disk, self._path)
+        self._disk.lock(self._lock_fd)
 
     # --- finding the end -------------------------------------------------------------------------------------
 
@@ -160,8 +160,20 @@ class HeldLog:
         size = self._segment.size
         tail = cut_torn_tail(self.reader, self._segment.fd, tail)
         if size > tail.position.offset:
-            self._segment.sync_all()
+            self._segment.sync()
         return tail
+
+    def _poison(self, cause: BaseException | None) -> DurabilityUnknown:
+        self._is_poisoned = True
+        self._leave_poison_mark()
+        self.close()
+        return self._poisoned_error(cause)
+
+    def _poisoned_error(self, cause: BaseException | None = None) -> DurabilityUnknown:
+        reason = f": {cause}" if cause else ""
+        return DurabilityUnknown(
+            f"a write or sync failed earlier or now{reason}", chat=self._chat, path=self._path
+        )
 
     def _leave_poison_mark(self) -> None:
         """For the writer that opens the chat next: it reads again from the medium."""
@@ -177,56 +189,48 @@ class HeldLog:
 
     # --- durability ------------------------------------------------------------------------------------------
 
-    def _sync(self) -> None:
-        tail = self.tail
-        if tail is not None and self._segment is not None and self.durable_seq < tail.position.seq:
-            self._segment.sync(tail)
-            self.durable_seq, self._is_watermark_current = tail.position.seq, False
-
     def write_watermark(self) -> None:
         """Write down what was synced. Needs no lock: a watermark that is late is still true."""
-        tail = self.tail
-        is_due = not self._is_watermark_current and tail is not None and self.durable_seq == tail.position.seq
+        tail = self.end.tail
+        is_due = self.is_watermark_due and tail is not None and self.durable_seq == tail.position.seq
         if is_due and tail is not None and self._watermark_fd >= 0 and not self._is_poisoned:
-            self._is_watermark_current = True
+            self.is_watermark_due = False
             with suppress(OSError):  # only a witness: without it, recovery is more cautious
                 write_watermark(self._disk, self._watermark_fd, tail.first, tail.position)
 
     # --- sealing and rolling ---------------------------------------------------------------------------------
 
-    def _is_filled(self, tail: Tail) -> bool:
-        position = tail.position
-        return tail.sealed or (position.offset >= self._segment_bytes and position.seq >= tail.first)
-
     def _seal_early(self, tail: Tail) -> None:
         assert self._segment is not None
         if self._segment.is_nearly_sealed(tail):
             self._segment.write_seal(tail)
-            self.durable_seq, self._is_watermark_current = tail.position.seq, False
-            self.reader.offsets.store(tail.first, self._segment.size)
+            self.durable_seq, self.is_watermark_due = tail.position.seq, True
+            self.reader.offsets.store(tail.first, self._segment.size, tail.head)
 
     def _roll(self, tail: Tail) -> Tail:
         """Seal the segment, unless it is, and start the next one."""
         assert self._segment is not None
         if not tail.sealed:
             self._segment.write_seal(tail)
-        self.reader.offsets.store(tail.first, self._segment.size)
+        self.reader.offsets.store(tail.first, self._segment.size, tail.head)
         first = tail.position.seq + 1
         if first == tail.first:
             return tail  # it has no entry yet
         if tail.sealed:  # by a writer that may have been killed before it was durable, which the new segment takes for granted
-            self._segment.sync_all()
+            self._segment.sync()
         header = header_line(tail.head) + b"\n"
         path = self.reader.segment_path(first)
         replace_file(self._disk, path, header)
         self._close_segment()
-        self.tail = self.reader.tail()
-        self._segment = SegmentWriter(self._disk, path, self._disk.open_append(path), self.tail, header)
+        after = self.end.tail = self.reader.tail()
+        self._segment = SegmentWriter(self._disk, path, self._disk.open_append(path), after, header)
         self.durable_seq = max(self.durable_seq, tail.position.seq)
-        return self.tail
+        return after
 
     def seal_work(self) -> Callable[[], None] | None:
-        """What to do on another thread, so that the segment's seal is nearly ready when it is filled."""
-        if self._is_poisoned or self._segment is None or self.tail is None:
+        """What to do on another thread, so that the segment's seal is nearly ready when it is filled; None: nothing."""
+        self.is_seal_due = False
+        tail, segment = self.end.tail, self._segment
+        if self._is_poisoned or tail is None or segment is None or not segment.is_seal_due:
             return None
-        return self._segment.seal_work(self.tail)
+        return segment.seal_work(tail)

@@ -76,7 +76,7 @@ class ChatImporter:
         link = link_after(self._lines[-1])
         self._before = Head(self._before.seq + len(self._lines), link.decode())
         at = Position(self._before.seq, link, len(data))
-        self._folder.remember(Tail(first, at, self._disk.stat(path).st_ino, sealed=True))
+        self._folder.end.tail = Tail(first, at, self._disk.stat(path).st_ino, sealed=True)
         self._lines, self._bytes = [], 0
 
     def finish(self) -> bytes:

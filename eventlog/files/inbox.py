@@ -1,7 +1,7 @@
 """Answers on their way from threads to the futures of a loop: many answers, one wake-up.
 
 ``call_soon_threadsafe`` makes a handle and writes to a socket for each answer. Here a thread appends to a deque, and writes to an
-eventfd only if the loop was not told already. Systems without eventfd do without.
+eventfd only if it has not since the loop last looked. Systems without eventfd do without.
 """
 
 import asyncio
@@ -11,14 +11,25 @@ import threading
 import weakref
 from collections import deque
 from contextlib import suppress
-from typing import Any, Protocol
+
+import msgspec
+
+from chatfold.eventlog.batch import AppendRequest, Batch
+from chatfold.eventlog.events import Entry
+from chatfold.eventlog.storage import Durability
 
 HAS_EVENTFD = sys.platform == "linux" and hasattr(os, "eventfd")
 
 
-class Answer(Protocol):
-    def settle(self) -> None:
-        """Called on the loop."""
+class PendingAppend(msgspec.Struct, eq=False):
+    """An append on its way and the future that waits for it. Without a ``request``, a sync or the end of a segment."""
+
+    request: AppendRequest | None = None
+    durability: Durability = "full"
+    inbox: "Inbox | None" = None
+    future: asyncio.Future[list[Entry]] | None = None
+    result: Batch | Exception | None = None  # once it is written, or will never be
+    seal: tuple[int, int] | None = None
 
 
 class Inbox:
@@ -26,7 +37,7 @@ class Inbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[PendingAppend] = deque()
         self._is_woken = False
         self._fd = -1
         if HAS_EVENTFD:
@@ -34,14 +45,9 @@ class Inbox:
             self._close_fd = weakref.finalize(self, os.close, self._fd)
             loop.add_reader(self._fd, self._drain)
 
-    def create_future(self) -> asyncio.Future[Any]:
-        loop = self._loop()
-        assert loop is not None
-        return loop.create_future()
-
-    def add(self, answer: Answer) -> None:
-        """From any thread."""
-        self._answers.append(answer)
+    def add(self, answered: PendingAppend) -> None:
+        """From any thread. It has its result."""
+        self._answers.append(answered)
         if self._is_woken:
             return
         self._is_woken = True
@@ -57,7 +63,14 @@ class Inbox:
                 os.eventfd_read(self._fd)
         self._is_woken = False  # before the answers are looked at: one that comes now wakes the loop again
         while self._answers:
-            self._answers.popleft().settle()
+            answered = self._answers.popleft()
+            future, result = answered.future, answered.result
+            if future is None or future.done():
+                continue  # a cancelled append is on disk all the same
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result.entries if result else [])
 
     def close(self) -> None:
         """On its loop."""

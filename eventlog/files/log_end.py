@@ -12,8 +12,7 @@ from pathlib import Path
 from chatfold.eventlog.errors import CorruptLog, NoSuchChat
 from chatfold.eventlog.files.cache import Cache
 from chatfold.eventlog.files.chat_segments import ChatSegments
-from chatfold.eventlog.files.continuity import is_settled, stat_key
-from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.disk import Disk, OpenFiles, is_settled, stat_key
 from chatfold.eventlog.files.offsets import Offsets
 from chatfold.eventlog.files.recovery import Ending, classify_ending, classify_file_ending
 from chatfold.eventlog.files.segment import (
@@ -30,20 +29,38 @@ from chatfold.eventlog.files.segment import (
 from chatfold.eventlog.files.watermark import Watermark, read_watermark
 
 
+class TailCell:
+    """The tail of a chat that this process writes. Its ``LogWriter`` puts the next one in; every reader of the chat looks here.
+
+    A ``Tail`` never changes, so no lock is needed. To a reader it is a place to look from, and is proved like any other.
+    """
+
+    def __init__(self) -> None:
+        self.tail: Tail | None = None  # None: not looked for yet, or nothing that is known can be believed
+
+
 class LogEnd(ChatSegments):
     """``indexing``: for a writer, who keeps the index of a segment that it has filled, and must have seen all of it."""
 
-    def __init__(self, path: Path, chat: str, disk: Disk, *, may_write: bool, indexing: bool) -> None:
-        super().__init__(path, chat, disk)
+    def __init__(
+        self,
+        path: Path,
+        chat: str,
+        disk: Disk,
+        end: TailCell | None,
+        *,
+        may_write: bool,
+        indexing: bool,
+        files: OpenFiles | None,
+    ) -> None:
+        super().__init__(path, chat, disk, files)
+        self.end = end or TailCell()
+        self._started_from: Tail | None = None  # the last one that was found in ``end``
         self.cache = Cache(path, disk, may_write=may_write)
-        self.offsets = Offsets(path, disk, may_write=may_write)
+        self.offsets = Offsets(self.cache)
         self._indexing = indexing
         self._seen: tuple[Tail, tuple[int, ...]] | None = None  # the tail, and how the file looks
         self._firsts: list[int] = []
-
-    def remember(self, tail: Tail) -> None:
-        """The log ends here: says whoever has just written it."""
-        self._tail, self._seen = tail, None
 
     def forget(self) -> None:
         """Drop everything remembered, because the files were changed under us."""
@@ -52,7 +69,7 @@ class LogEnd(ChatSegments):
         self._firsts = []
         self.offsets.forget()
 
-    def tail(self) -> Tail:
+    def find_tail(self) -> Tail:
         """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
         if self._tail is not None and self._is_unchanged(self._tail):
             return self._tail

@@ -53,11 +53,11 @@ class _Followed(msgspec.Struct):
 
 
 class Notifier:
-    """For all followers of one storage. Any thread may use it."""
+    """For all followers of one storage. Any thread may use it. ``chats``: those that are followed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._chats: dict[str, _Followed] = {}
+        self.chats: dict[str, _Followed] = {}
         self._watched: dict[str, str] = {}  # chat, by its folder
         self._thread: threading.Thread | None = None
         self._must_choose = threading.Event()  # a chat is followed that is not watched yet, or we end
@@ -67,7 +67,7 @@ class Notifier:
     def following(self, chat: str, path: Path) -> Iterator[News]:
         news = News()
         with self._lock:
-            followed = self._chats.setdefault(chat, _Followed(str(path), set()))
+            followed = self.chats.setdefault(chat, _Followed(str(path), set()))
             followed.followers.add(news)
             if followed.folder not in self._watched:
                 self._must_choose.set()
@@ -85,10 +85,8 @@ class Notifier:
 
     def wake(self, chat: str) -> None:
         """The chat has grown."""
-        if chat not in self._chats:
-            return
         with self._lock:
-            followed = self._chats.get(chat)
+            followed = self.chats.get(chat)
             followers = list(followed.followers) if followed else []
         for news in followers:
             news.wake()
@@ -146,7 +144,7 @@ class Notifier:
         """If it is not, the next follower starts another thread."""
         with self._lock:
             self._drop_idle()
-            if not self._chats or self._is_closed:
+            if not self.chats or self._is_closed:
                 self._thread, self._watched = None, {}
                 return False
         return True
@@ -155,21 +153,21 @@ class Notifier:
         """Does the set of watched folders lack one, or hold mostly idle ones?"""
         with self._lock:
             self._drop_idle()
-            return self._must_choose.is_set() or 2 * len(self._chats) <= len(self._watched)
+            return self._must_choose.is_set() or 2 * len(self.chats) <= len(self._watched)
 
     def _drop_idle(self) -> None:
         """The caller holds the lock."""
         long_ago = time.monotonic() - _IDLE_S
-        for chat, followed in list(self._chats.items()):
+        for chat, followed in list(self.chats.items()):
             if not followed.followers and followed.left < long_ago:
-                del self._chats[chat]
+                del self.chats[chat]
 
     def _choose_folders(self) -> list[str]:
         """Those that are there. A chat that is to come is polled for."""
         with self._lock:
             if not self._is_closed:
                 self._must_choose.clear()
-            chats = {followed.folder: chat for chat, followed in self._chats.items()}
+            chats = {followed.folder: chat for chat, followed in self.chats.items()}
         there = {folder: chat for folder, chat in chats.items() if os.path.isdir(folder)}  # noqa: PTH112
         with self._lock:
             self._watched = there

@@ -1,51 +1,50 @@
 """Where lines start, every eighth of them: reading by seq costs a seek, not a scan.
 
-Noted while a segment is read or written; for a full segment kept in ``cache/<first>.offsets``. A cache: an
-index that is missing, damaged, or leads to another line than it says is dropped and made again.
+Noted while a segment is read or written; for a full segment kept in ``cache/<first>.offsets``. An index that leads to another line
+than it says is dropped and made again.
 """
 
 import os
 from bisect import bisect_right
-from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
-from chatfold.eventlog.files.cache import CACHE
-from chatfold.eventlog.files.disk import Disk, ensure_folder, read_file, replace_file
-from chatfold.eventlog.line import Count, add_checksum, decode_verified
+from chatfold.eventlog.events import Head
+from chatfold.eventlog.files.cache import Cache, Span
+from chatfold.eventlog.line import DECODE_ERRORS, Count, parse_prev
 
 STRIDE = 8
+_KIND = "offsets 1"
 
 
 class SegmentOffsets(msgspec.Struct):
-    """Line ``seqs[i]`` starts at byte ``starts[i]``, in the file with this inode."""
+    """Line ``seqs[i]`` starts at byte ``starts[i]``, in the file with this inode. ``prev``: before the first of them."""
 
     inode: int
+    prev: bytes
     seqs: list[int]
     starts: list[int]
     end: int = 0  # everything before this byte is noted
     gap: bool = False  # something in between was not
 
 
-class _Index(msgspec.Struct):
+class _Index(msgspec.Struct, array_like=True):
     """What is kept of a segment of so many bytes: where its first line starts, and every eighth after it.
 
     Nothing that a copy of the file changes: whoever restores a chat has its indexes, too.
     """
 
-    bytes: int
+    bytes: Count
     starts: list[Count]
 
 
-_decode = msgspec.json.Decoder(_Index).decode
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Index).decode
 
 
 class Offsets:
-    def __init__(self, folder: Path, disk: Disk, *, may_write: bool) -> None:
-        self._folder = folder
-        self._disk = disk
-        self._may_write = may_write
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
         self._anchors: dict[int, SegmentOffsets] = {}
 
     def forget(self) -> None:
@@ -54,9 +53,7 @@ class Offsets:
     def drop(self, first: int) -> None:
         """What is known of this segment turned out wrong."""
         self._anchors.pop(first, None)
-        if self._may_write:
-            with suppress(OSError):
-                self._disk.unlink(self._path(first))
+        self._cache.remove(offsets_name(first))
 
     def record(self, first: int, inode: int, seq: int, start: int, lines: list[bytes]) -> None:
         """``lines``, the first of them ``seq``, stand at byte ``start``."""
@@ -64,7 +61,8 @@ class Offsets:
             return
         anchors = self._anchors.get(first)
         if anchors is None or anchors.inode != inode or (anchors.gap and seq == first):
-            anchors = self._anchors[first] = SegmentOffsets(inode, [], [], start, gap=seq != first)
+            prev = parse_prev(lines[0])
+            anchors = self._anchors[first] = SegmentOffsets(inode, prev, [], [], start, gap=seq != first)
         if start < anchors.end:
             return
         anchors.gap |= start > anchors.end
@@ -96,29 +94,27 @@ class Offsets:
         following = anchors.starts[index + 1] if index + 1 < len(anchors.starts) else 0
         return seqs[index], anchors.starts[index], following
 
-    def store(self, first: int, size: int) -> None:
+    def store(self, first: int, size: int, end: Head) -> None:
         """The segment is full, with ``size`` bytes: keeps its index. One of which a part was never seen is made when it is read."""
         anchors = self._anchors.get(first)
-        if anchors is not None and not anchors.gap and self._may_write:
-            body = msgspec.json.encode(_Index(size, anchors.starts))
-            with suppress(OSError):  # a cache that cannot be written is not needed
-                ensure_cache(self._disk, self._folder)
-                replace_file(self._disk, self._path(first), add_checksum(body[:-1]), durable=False)
-
-    def _path(self, first: int) -> Path:
-        return self._folder / CACHE / f"{first:016d}.offsets"
+        if anchors is not None and not anchors.gap:
+            span = Span(first, anchors.prev.decode(), end.seq, end.link)
+            index = _encode(_Index(size, anchors.starts))
+            self._cache.store(offsets_name(first), _KIND, span, index, self._cache.epoch())
 
     def _load(self, first: int, status: os.stat_result) -> SegmentOffsets | None:
+        found = self._cache.load(offsets_name(first), _KIND)
         try:
-            index = decode_verified(read_file(self._disk, self._path(first)), _decode)
-        except OSError:
+            index = _decode(found.payload) if found else None
+        except DECODE_ERRORS:
             return None
-        if index is None or index.bytes != status.st_size:
+        if found is None or index is None or (found.span.first, index.bytes) != (first, status.st_size):
             return None
         seqs = list(range(first, first + STRIDE * len(index.starts), STRIDE))
-        anchors = self._anchors[first] = SegmentOffsets(status.st_ino, seqs, index.starts, end=index.bytes)
+        anchors = SegmentOffsets(status.st_ino, found.span.prev.encode(), seqs, index.starts, end=index.bytes)
+        self._anchors[first] = anchors
         return anchors
 
 
-def ensure_cache(disk: Disk, folder: Path) -> None:
-    ensure_folder(disk, folder / CACHE)
+def offsets_name(first: int) -> str:
+    return f"{first:016d}.offsets"

@@ -19,6 +19,7 @@ class Preparation:
     """Callers that come at the same time, from any loop, wait for the same work and get the same error."""
 
     def __init__(self, disk: Disk, root: Path) -> None:
+        self.is_done = False  # does nobody have to wait?
         self._required = 1  # so often was it required,
         self._finished = 0  # and so much of that is done
         self._disk = disk
@@ -31,10 +32,6 @@ class Preparation:
             weakref.WeakKeyDictionary()
         )
 
-    @property
-    def is_done(self) -> bool:
-        return self._finished == self._required and not self._waiting
-
     def ensure_root(self) -> None:
         """The root is there, durably. On a thread of its caller's."""
         if not self._is_root_there:
@@ -45,6 +42,7 @@ class Preparation:
         """An erasure of ours was interrupted: the next change waits for it to be finished."""
         with self._lock:
             self._required += 1
+            self.is_done = False
 
     async def finish(self) -> None:
         """Returns when nothing is left to be done, to the callers of a loop in the order in which they came.
@@ -59,6 +57,7 @@ class Preparation:
                 running = self._running = Future()
             turn = self._turns.setdefault(loop, asyncio.Lock())
             self._waiting += 1
+            self.is_done = False
         try:
             if is_new and running is not None:
                 self._start(loop, running)
@@ -69,6 +68,7 @@ class Preparation:
         finally:
             with self._lock:
                 self._waiting -= 1
+                self.is_done = self._finished == self._required and not self._waiting
 
     def _start(self, loop: asyncio.AbstractEventLoop, running: "Future[None]") -> None:
         try:

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from chatfold.eventlog.batch import AppendRequest
+from chatfold.eventlog.batch import AppendRequest, Batch
 from chatfold.eventlog.errors import ChatfoldError
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.inbox import Inboxes
+from chatfold.eventlog.files.inbox import Inboxes, PendingAppend
 from chatfold.eventlog.files.lock import WouldBlock
-from chatfold.eventlog.files.open_chat import OpenChat, OpenChats, PendingAppend
-from chatfold.eventlog.files.segment import Tail
+from chatfold.eventlog.files.notify import Notifier
+from chatfold.eventlog.files.open_chat import OpenChat, OpenChats
 from chatfold.eventlog.files.threads import Threads
-from chatfold.eventlog.files.writer import LogWriter, Result
+from chatfold.eventlog.files.writer import LogWriter
 from chatfold.eventlog.storage import Durability
 
 _THREADS = 8  # with more, the disk is no faster
@@ -27,16 +27,17 @@ _LATER_S = 0.2
 
 
 class CommitQueue:
-    """``publish(chat, tail)`` is called, on the thread that wrote, when a chat has grown."""
+    """``notifier``: wakes who follows a chat that has grown."""
 
-    def __init__(self, open_writer: Callable[[str], LogWriter], publish: Callable[[str, Tail], None]) -> None:
+    def __init__(self, open_writer: Callable[[str], LogWriter], notifier: Notifier) -> None:
         self.chats = OpenChats(open_writer)
-        self._publish = publish
+        self._notifier = notifier
         self._inboxes = Inboxes()
         self._threads = Threads(_THREADS, "chatfold")
         self._timer: threading.Thread | None = None
         self._timer_lock = threading.Lock()  # many chats may ask for the first one at once
-        self._due = threading.Event()  # is there a followup?
+        self._has_due = False  # is there something for the timer to do?
+        self._due = threading.Event()  # the same, for the timer to wait for
         self._is_closed = threading.Event()
         self._later_s = _LATER_S
         self._retiring: set[OpenChat] = set()
@@ -47,33 +48,35 @@ class CommitQueue:
         chat = self.chats.get(request.chat)
         if self.chats.has_excess:
             self._close_idle()
-        if not chat.acquire():
-            return await self._enqueue(chat, PendingAppend(request, durability, self._inboxes.get()))
+        if chat.pending or not chat.turn.acquire(blocking=False):
+            return await self._wait(chat, request, durability)
+        result: Batch | Exception | None = None
         try:
             [result] = chat.writer.commit([request], wait=False)
         except WouldBlock:
-            pending = PendingAppend(request, durability, self._inboxes.get())
-            self._threads.submit(partial(self._serve, chat, [], [pending]))
-            return await pending.answer()
+            pass  # a thread writes it
         except BaseException:
             self._leave(chat)
             raise
-        if result.error is None and durability == "full":
-            pending = PendingAppend(request, durability, self._inboxes.get())
-            pending.result = result
+        if result is None or (durability == "full" and type(result) is Batch):
+            inbox = self._inboxes.get()
+            future: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
+            pending = PendingAppend(request, durability, inbox, future, result)
             self._threads.submit(partial(self._serve, chat, [pending]))
-            return await pending.answer()
-        self._schedule(chat, durability)
-        self._announce(chat)
+            return await future
+        if isinstance(result, Exception):
+            self._leave(chat)
+            raise result
+        self._look_after(chat, durability)
+        if request.chat in self._notifier.chats:
+            self._notifier.wake(request.chat)
         self._leave(chat)
-        if result.error is not None:
-            raise result.error
         return result.entries
 
     async def flush(self) -> None:
         """A barrier: what was appended before is durable."""
         chats = [*self.chats.all(), *self._retiring]
-        await asyncio.gather(*(self._enqueue(chat, self._barrier()) for chat in chats))
+        await asyncio.gather(*(self._wait(chat) for chat in chats))
         failed, self._failed_retirement = self._failed_retirement, None
         if failed is not None:
             raise failed
@@ -82,15 +85,15 @@ class CommitQueue:
         """See ``LogWriter.seal_at``. Only by a writer that is at work: one that knows nothing would take longer than a copy."""
         chat = self.chats.find(key)
         if chat is not None:
-            await self._enqueue(chat, PendingAppend(None, "full", self._inboxes.get(), seal=(upto, least)))
+            await self._wait(chat, seal=(upto, least))
 
     def drop_chat(self, key: str) -> None:
         """The chat was deleted. The system would keep its files for as long as we have them open."""
         chat = self.chats.pop(key)
         if chat is not None:
             chat.is_gone = True
-            if chat.acquire():
-                self._threads.submit(partial(self._serve, chat, []))
+            chat.pending.append(PendingAppend(durability="off"))
+            self._serve_pending(chat)
 
     async def close(self) -> None:
         """Everything is durable, all files are closed."""
@@ -120,19 +123,30 @@ class CommitQueue:
         for chat in self.chats.all():
             chat.writer.close()
 
-    # --- chats come and go -------------------------------------------------------------------------------
+    # --- waiting for a turn --------------------------------------------------------------------------------
 
-    def _barrier(self) -> PendingAppend:
-        return PendingAppend(None, "full", self._inboxes.get())
+    async def _wait(
+        self,
+        chat: OpenChat,
+        request: AppendRequest | None = None,
+        durability: Durability = "full",
+        seal: tuple[int, int] | None = None,
+    ) -> list[Entry]:
+        future: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
+        chat.pending.append(PendingAppend(request, durability, self._inboxes.get(), future, None, seal))
+        self._serve_pending(chat)
+        return await future
 
-    async def _enqueue(self, chat: OpenChat, pending: PendingAppend) -> list[Entry]:
-        if chat.add(pending):
+    def _serve_pending(self, chat: OpenChat) -> None:
+        """Have what waits served, by who has the turn or by a thread."""
+        if chat.pending and chat.turn.acquire(blocking=False):
             self._threads.submit(partial(self._serve, chat, []))
-        return await pending.answer()
 
     def _leave(self, chat: OpenChat) -> None:
-        if not chat.release():
+        if chat.is_gone or not chat.leave():
             self._threads.submit(partial(self._serve, chat, []))
+
+    # --- chats come and go -------------------------------------------------------------------------------
 
     def _close_idle(self) -> None:
         for chat in self.chats.pop_idle():
@@ -151,31 +165,28 @@ class CommitQueue:
 
     # --- on the threads ------------------------------------------------------------------------------------
 
-    def _serve(
-        self, chat: OpenChat, written: list[PendingAppend], group: list[PendingAppend] | None = None
-    ) -> None:
-        """Sync what is ``written``, then commit and sync group after group until nothing waits. The caller had the chat.
+    def _serve(self, chat: OpenChat, group: list[PendingAppend]) -> None:
+        """Commit and sync the group, then group after group until nothing waits. The caller has the turn.
 
         The chat is set free before the last answers are given: the appends that these set off find it free.
         """
         while True:
             if group:
-                self._commit(chat, group)
-                written = group
-            if written:
-                self._sync(chat, written)
-                self._schedule(chat, strongest([pending.durability for pending in written]))
+                if group[0].result is None:  # the one that comes with the turn may be written already
+                    self._commit(chat, group)
+                self._sync(chat, group)
             if chat.writer.has_cache_work:
-                self._reply(chat, written)
-                written = []
+                self._reply(chat, group)
+                group = []
                 chat.writer.flush_cache()
             if chat.is_gone:
                 chat.writer.close()
-            group = chat.pop_group()
-            self._reply(chat, written)
-            written = []
-            if not group:
+            following = chat.take_group() if chat.pending else []
+            is_left = not following and chat.leave()
+            self._reply(chat, group)
+            if is_left:
                 break
+            group = following
         if self.chats.has_excess:  # of many that were busy at once
             self._close_idle()
 
@@ -186,49 +197,49 @@ class CommitQueue:
             requests = [pending.request for pending in appends if pending.request is not None]
             results = chat.writer.commit(requests) if requests else []
         except BaseException as error:  # noqa: BLE001 (reported to every caller)
-            results = [Result(error=to_reported(error))] * len(appends)
+            results = [to_reported(error)] * len(appends)
         for pending, result in zip(appends, results, strict=True):
             pending.result = result
 
     def _sync(self, chat: OpenChat, group: list[PendingAppend]) -> None:
         """Make durable what the group wrote, if one of its appends asks for it; seal, if one asks for that."""
+        asked = {pending.durability for pending in group}
         try:
-            if any(pending.durability == "full" for pending in group):
+            if "full" in asked:
                 chat.writer.sync()
             for pending in group:
                 if pending.seal is not None:
                     chat.writer.seal_at(*pending.seal)
         except BaseException as error:  # noqa: BLE001 (reported to every caller that waits for it)
-            failed = Result(error=to_reported(error))
+            failed = to_reported(error)
             for pending in group:
-                if pending.durability == "full" and pending.result.error is None:
+                if pending.durability == "full" and not isinstance(pending.result, Exception):
                     pending.result = failed
+        self._look_after(chat, "full" if "full" in asked else "normal" if "normal" in asked else "off")
 
     def _reply(self, chat: OpenChat, answered: list[PendingAppend]) -> None:
         """An inbox wakes its loop once for all answers that are there."""
-        if not answered:
-            return
-        self._announce(chat)
+        if answered and chat.key in self._notifier.chats:
+            self._notifier.wake(chat.key)
         for pending in answered:
             if pending.inbox is not None:
                 pending.inbox.add(pending)
 
-    def _announce(self, chat: OpenChat) -> None:
-        tail = chat.writer.tail
-        if tail is not None:
-            self._publish(chat.key, tail)
-
     # --- what an append leaves to be done soon -------------------------------------------------------------
 
-    def _schedule(self, chat: OpenChat, durability: Durability) -> None:
-        if durability != "off":
-            chat.add_followup("sync" if durability == "normal" else "watermark")
-            self._due.set()
-            if self._timer is None and not self._has_started_timer() and durability == "normal":
-                chat.add(PendingAppend(None, "full"))  # the chat is ours: it is synced before we leave
-        work = chat.writer.seal_work()
+    def _look_after(self, chat: OpenChat, durability: Durability) -> None:
+        """The chat's turn is ours."""
+        work = chat.writer.seal_work() if chat.writer.is_seal_due else None
         if work is not None:
             self._threads.submit(work)
+        if durability == "off":
+            return
+        chat.is_sync_due = durability == "normal"
+        if not self._has_due:
+            self._has_due = True
+            self._due.set()
+        if self._timer is None and not self._has_started_timer() and chat.is_sync_due:
+            chat.pending.append(PendingAppend())  # it is synced before we leave
 
     def _has_started_timer(self) -> bool:
         with self._timer_lock:
@@ -245,25 +256,24 @@ class CommitQueue:
             self._due.clear()  # before the look at ``_is_closed``, which is set first
             if self._is_closed.wait(self._later_s):
                 return
+            self._has_due = (
+                False  # before the look at the chats: what they leave from now on is for the next round
+            )
             for chat in self.chats.all():
                 self.follow_up(chat)
 
     def follow_up(self, chat: OpenChat) -> None:
-        followup = chat.take_followup()
-        if followup == "sync":
-            if chat.add(PendingAppend(None, "full")):
-                self._threads.submit(partial(self._serve, chat, []))
-        elif followup == "watermark":
-            if chat.acquire():
+        if chat.is_sync_due:
+            chat.is_sync_due = False
+            chat.pending.append(PendingAppend())
+            self._serve_pending(chat)
+        elif chat.writer.is_watermark_due:
+            if chat.turn.acquire(blocking=False):
                 chat.writer.write_watermark()
                 self._leave(chat)
             else:  # another thread is in the writer
-                chat.add_followup("watermark")
+                self._has_due = True
                 self._due.set()
-
-
-def strongest(asked: list[Durability]) -> Durability:
-    return "full" if "full" in asked else "normal" if "normal" in asked else "off"
 
 
 def to_reported(error: BaseException) -> Exception:

@@ -1,21 +1,23 @@
 """A chat's folder, read: segments in order, verified across their borders, without a lock.
 
 Nothing here writes, except the offset index in ``cache/``. A reader may run while any number of processes
-append, roll, redact or delete: files are opened anew for each page, so that a swapped segment is noticed, and
+append, roll, redact or delete: for each page, the file is proved to be the one of its name (``OpenFiles``), and
 nothing beyond ``tail()``, the end of the last whole batch, is ever shown.
 """
 
+import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from itertools import chain
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from chatfold.eventlog.codec import Page, decode_page, resolve_line
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
-from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.log_end import LogEnd
+from chatfold.eventlog.events import Entry, Head
+from chatfold.eventlog.files.disk import Disk, OpenFiles, read_at
+from chatfold.eventlog.files.log_end import LogEnd, TailCell
 from chatfold.eventlog.files.offsets import STRIDE
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
 from chatfold.eventlog.files.segment import (
@@ -41,15 +43,58 @@ from chatfold.eventlog.line import (
 )
 
 _FINAL = 1 << 62  # later than any seq
+_FEW = 4  # segments: at first, the ends of all are compared
 
 
 class LogReader(LogEnd):
     def __init__(
-        self, path: Path, chat: str, disk: Disk, *, may_write: bool = False, indexing: bool = False
+        self,
+        path: Path,
+        chat: str,
+        disk: Disk,
+        end: TailCell | None = None,
+        *,
+        may_write: bool = False,
+        indexing: bool = False,
+        files: OpenFiles | None = None,
     ) -> None:
-        super().__init__(path, chat, disk, may_write=may_write, indexing=indexing)
+        super().__init__(path, chat, disk, end, may_write=may_write, indexing=indexing, files=files)
         self.lock = threading.Lock()  # for those who use one reader on several threads
         self.snapshots: list[int] | None = None  # those that stay, once they were looked for
+
+    def is_near_tail(self) -> bool:
+        """Does it take a few small reads, at most, to find where the log ends? If it cannot be told, then to find that out."""
+        known = self._tail
+        try:
+            if known is None:
+                firsts = self.segments()
+                size = self.disk.stat(self.segment_path(firsts[-1])).st_size
+                return len(firsts) <= _FEW and size <= BIG_PAGE
+            more = self.disk.stat(self.segment_path(known.first)).st_size - known.position.offset
+            return more == 0 or (more <= BIG_PAGE and self.segments()[-1] == known.first)
+        except (OSError, ChatfoldError):
+            return True
+
+    def look(self) -> Tail:
+        """``tail``, on a thread of its caller's."""
+        with self.lock:
+            return self.tail()
+
+    def tail(self) -> Tail:
+        """Where the log ends now: where we know, as long as the file ends there with the line that was the last one."""
+        written = self.end.tail
+        if written is not None and written is not self._started_from:
+            self._tail, self._started_from, self._seen = written, written, None
+        known = self._tail
+        with suppress(FileNotFoundError):
+            if known is not None and known.position.seq >= known.first:
+                with self.open_segment(known.first) as fd:
+                    status, position = self.disk.fstat(fd), known.position
+                    is_at_end = (status.st_ino, status.st_size) == (known.inode, position.offset)
+                    end = b'%b"}\n' % (position.link or b"")
+                    if is_at_end and read_at(self.disk, fd, position.offset - len(end), len(end)) == end:
+                        return known
+        return self.find_tail()
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -65,23 +110,28 @@ class LogReader(LogEnd):
         end = self.tail().position.seq
         last = end if last is None else min(last, end)
         while first <= last:
-            place = self._seek(first)
-            sealed: SealedSegment | None = None
+            place, sealed, judged = self._seek(first), None, 0
             while place.position.seq < last:
-                if place.position.seq < place.first:  # a segment starts
-                    sealed = self._sealed(place, last) if (first, size) == (place.first, BIG_PAGE) else None
+                if size > BIG_PAGE and judged != place.first:  # many pages are read: there will be more
+                    judged, sealed, found, page = (
+                        place.first,
+                        None,
+                        None,
+                        None,
+                    )  # the next one gets the same memory
+                    sealed = self._sealed(place, last)
                 found = self._page(place, size, sealed)
                 if found is None:  # the segment was swapped under us: look for the place again
                     self._verify_prefix(place.position)
                     break
-                size = BIG_PAGE
+                size = min(4 * size, 8 * BIG_PAGE)
                 page = found.part(place.position, first, last)
                 first = max(first, found.at.seq + 1)
                 if page is not None:
                     yield page
                 place = Tail(place.first, found.at, place.inode)
                 if found.stop is not PageEnd.MORE and found.at.seq < last:
-                    place = self._next_segment(place, found.stop)
+                    place, sealed = self._next_segment(place, found.stop), None
 
     def _verify_prefix(self, at: Position) -> None:
         """Erasing keeps the links: what was shown so far is still the past of what is there now, or that is another chat."""
@@ -89,10 +139,12 @@ class LogReader(LogEnd):
             raise self._corrupt(self.segment_of(at.seq), at, "another chat was put in this one's place")
 
     def _sealed(self, place: Tail, last: int) -> SealedSegment | None:
-        """The segment that starts here, if it is verified at once."""
+        """The segment of this place, if it is verified at once and goes on from the place."""
         with self.open_segment(place.first) as fd:
-            is_it = self.disk.fstat(fd).st_ino == place.inode
-            return read_if_sealed(self.disk, fd, place.position, last) if is_it else None
+            if self.disk.fstat(fd).st_ino != place.inode:
+                return None
+            sealed = read_if_sealed(self.disk, fd, place.first - 1, last)
+            return sealed if sealed is not None and sealed.has(place) else None
 
     def _page(self, place: Tail, size: int, sealed: SealedSegment | None = None) -> SegmentPage | None:
         with self.open_segment(place.first) as fd:
@@ -101,7 +153,7 @@ class LogReader(LogEnd):
                 return None
             at = place.position
             if sealed is not None:
-                return sealed.page(at, 4 * BIG_PAGE)  # it is in memory: what costs is each page
+                return sealed.page(at, size)
             page = read_page(self.disk, fd, at, size)
             self.offsets.record(place.first, inode, at.seq + 1, at.offset, page.lines)
             if page.stop is PageEnd.BAD and not page.lines:
@@ -132,55 +184,48 @@ class LogReader(LogEnd):
 
         Every line has a valid sum and is the one its successor names.
         """
-        end = self.tail().position.seq
-        last = end if last is None else min(last, end)
+        tail = self.tail()
+        last = tail.position.seq if last is None else min(last, tail.position.seq)
         least = max(0, last - most)
-        # Of entry ``last``, as the line after it says: by itself, a line of another chat verifies, too.
-        link = parse_prev(self.line(last + 1)) if least < last < end else None
-        while last > least:
-            first = self.segment_of(last)
+        if last <= least:
+            return
+        # By itself, a line of another chat verifies, too.
+        head = tail.head if last == tail.position.seq else self._head_before(last + 1)
+        while head.seq > least:
+            first = tail.first if head.seq >= tail.first else self.segment_of(head.seq)
             with self.open_segment(first) as fd:
                 try:
-                    for page in self._segment_back(first, fd, last, least, link):
+                    is_tail = head.seq == tail.position.seq and first == tail.first
+                    end = tail.position.offset if is_tail else self._end_of(first, fd, head.seq)
+                    count = head.seq - max(least, first - 1)
+                    for page, before in read_pages_back(self.disk, fd, end, head, count):
                         yield page
-                        begin = page.first_line()
-                        last, link = parse_seq(begin) - 1, parse_prev(begin)
+                        head = before
                 except CorruptLog:
-                    if self.disk.stat(self.segment_path(first)).st_ino == self.disk.fstat(fd).st_ino:
+                    if not self._was_replaced(first, fd, tail):
                         raise
-                    self.tail()  # the segment was swapped under us: look for the place again
+                    tail = self.tail()  # the segment was swapped under us: look for the place again
 
-    def _segment_back(self, first: int, fd: int, last: int, least: int, link: bytes | None) -> Iterator[Page]:
-        """Those of one segment, but none up to seq ``least``."""
-        start, end = self.read_header_at(first, fd).offset, self._end_of(last, fd)
-        if link is None:
-            self._continuity.check_reaches_end(first)
-        for page, count in read_pages_back(self.disk, fd, start, end, last - least):
-            if not self._is_last(page, last, link):
-                raise CorruptLog("a line does not verify, or is not where it should be", seq=last)
-            yield page
-            last, link = last - count, None
-        if last >= max(first, least + 1):
-            raise CorruptLog("the segment ends too early", seq=last)
+    def _head_before(self, seq: int) -> Head:
+        return Head(seq - 1, parse_prev(self.line(seq)).decode())
 
-    def _end_of(self, last: int, fd: int) -> int:
+    def _end_of(self, first: int, fd: int, last: int) -> int:
         """The byte after line ``last``, or after the seal that follows it, of the segment it is in."""
-        tail = self._tail or self.tail()
-        status = self.disk.fstat(fd)
-        if last == tail.position.seq >= tail.first and tail.inode == status.st_ino:
-            return tail.position.offset
-        return status.st_size if self.has_segment(last + 1) else self.offset_of(last + 1)[1]
+        self.read_header_at(first, fd)
+        return self.disk.fstat(fd).st_size if self.has_segment(last + 1) else self.offset_of(last + 1)[1]
 
-    def _is_last(self, lines: Page, last: int, link: bytes | None) -> bool:
-        """Do these verified lines end with seq ``last``?"""
-        end = lines.last_line()
-        return parse_seq(end) == last and (link is None or link_after(end) == link)
+    def _was_replaced(self, first: int, fd: int, tail: Tail) -> bool:
+        """Is the open file another one than when the tail was found, or not the one of its name any more?"""
+        inode = self.disk.fstat(fd).st_ino
+        return (first == tail.first and inode != tail.inode) or (
+            self.disk.stat(self.segment_path(first)).st_ino != inode
+        )
 
     def line(self, seq: int) -> bytes:
         """One line as it was written. Only this one is verified, not those it is found by."""
         first = self.segment_of(seq)
         with self.open_segment(first) as fd:
-            line = self.line_in(first, fd, seq)
+            line = self._line_in(first, fd, seq, self.check_belongs(first, fd))
         if line:
             return line
         # No index, a wrong one, or damage somewhere: find it by verifying every line on the way.
@@ -189,18 +234,22 @@ class LogReader(LogEnd):
             return page[0]
         raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
-    def line_in(self, first: int, fd: int, seq: int) -> bytes:
+    def _line_in(self, first: int, fd: int, seq: int, status: os.stat_result) -> bytes:
         """One line of the segment that is open here; nothing if it is not found, or does not verify.
 
-        Offsets only propose the place. The line is believed if the file is one of this chat's segments, and the line
-        follows the one before it.
+        Offsets only propose the place. The line is believed if it follows the one before it. The caller has checked that the
+        file is one of this chat's segments, and looks like ``status``.
         """
-        self.check_belongs(first, fd)
-        near = self._nearest_offset(first, fd, seq)
-        start, line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
+        near = self._nearest_offset(first, fd, seq, status)
+        start, before, line = read_line_after(self.disk, fd, near[1], seq - near[0], near[2] - near[1])
         if not (has_valid_sum(line) and line.startswith(b'{"seq":%d,' % seq)):
             return b""
-        is_ours = seq == first or self._follows(fd, Position(seq - 1, None, start), parse_prev(line))
+        prev = parse_prev(line)
+        is_ours = (
+            before == b'%b"}\n' % prev
+            or seq == first
+            or self._follows(fd, Position(seq - 1, None, start), prev)
+        )
         return line if is_ours else b""
 
     def link(self, seq: int) -> str | None:
@@ -222,12 +271,23 @@ class LogReader(LogEnd):
             raise
 
     def entries(self, page: Page) -> list[Entry]:
-        """What verified lines say, whole."""
-        try:
-            return list(chain.from_iterable(decode_page(page, self.resolve_line)))
-        except CorruptLog as error:
-            error.chat = self.chat
-            raise
+        """What verified lines say, whole. A segment that they refer to is proved to be the chat's once a page."""
+        with ExitStack() as stack:
+            segments: dict[int, tuple[int, os.stat_result]] = {}
+
+            def line_of(seq: int) -> bytes:
+                first = self.segment_of(seq)
+                if first not in segments:
+                    fd = stack.enter_context(self._files.open(self.segment_path(first)))
+                    segments[first] = fd, self.check_belongs(first, fd)
+                fd, status = segments[first]
+                return self._line_in(first, fd, seq, status) or self.line(seq)
+
+            try:
+                return decode_page(page, partial(self.resolve_line, line_of=line_of))
+            except CorruptLog as error:
+                error.chat = self.chat
+                raise
 
     # --- finding a line ----------------------------------------------------------------------------------
 
@@ -265,7 +325,7 @@ class LogReader(LogEnd):
         with self.open_segment(first) as fd:
             start, inode = self.read_header_at(first, fd), self.disk.fstat(fd).st_ino
             self._continuity.check_reaches_end(first)
-            near = self._nearest_offset(first, fd, seq)
+            near = self._nearest_offset(first, fd, seq, self.disk.fstat(fd))
             if near[0] == first:
                 return Tail(first, start, inode)
             if not read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
@@ -273,9 +333,8 @@ class LogReader(LogEnd):
                 near = *bisect_line(self.disk, fd, start.offset, first, seq), 0
             return Tail(first, Position(near[0] - 1, None, near[1]), inode)
 
-    def _nearest_offset(self, first: int, fd: int, seq: int) -> tuple[int, int, int]:
+    def _nearest_offset(self, first: int, fd: int, seq: int, status: os.stat_result) -> tuple[int, int, int]:
         """What ``offsets.lookup`` says of a line a little before ``seq``, also of the open segment, which has no index."""
-        status = self.disk.fstat(fd)
         full = self._tail is not None and first != self._tail.first
         near = self.offsets.lookup(first, status, seq, full=full)
         if near is None and full:
@@ -291,11 +350,11 @@ class LogReader(LogEnd):
         self.offsets.drop(first)
         with self.open_segment(first) as fd:
             at, status = self.read_header_at(first, fd), self.disk.fstat(fd)
-            sealed = read_if_sealed(self.disk, fd, at, _FINAL)
+            sealed = read_if_sealed(self.disk, fd, first - 1, _FINAL)
             while stop is PageEnd.MORE:
                 page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
                 lines = page.page.lines() if sealed else page.lines
                 self.offsets.record(first, status.st_ino, at.seq + 1, at.offset, lines)
                 at, stop = page.at, page.stop
         if stop is not PageEnd.BAD:
-            self.offsets.store(first, status.st_size)
+            self.offsets.store(first, status.st_size, Head(at.seq, (at.link or b"").decode()))

@@ -5,12 +5,12 @@ The first, small pages are read on the event loop: a thread would take longer th
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
-from chatfold.eventlog.codec import Page, decode
+from chatfold.eventlog.codec import Page
 from chatfold.eventlog.errors import (
     ChatDeleted,
     CorruptLog,
@@ -18,30 +18,31 @@ from chatfold.eventlog.errors import (
     NoSuchChat,
 )
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.files.cache import CACHE, Cache, Span
-from chatfold.eventlog.files.chat_dir import (
-    LISTING,
-    change_token,
-    chat_keys,
-    chat_path,
-)
-from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.grep import grep
+from chatfold.eventlog.files.chat_dir import chat_keys, chat_path
+from chatfold.eventlog.files.disk import Disk, OpenFiles
+from chatfold.eventlog.files.listing import StoreListing
+from chatfold.eventlog.files.log_end import TailCell
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS
 from chatfold.eventlog.files.reader import LogReader
-from chatfold.eventlog.files.search_files import SEARCH, StoredSearchIndex
-from chatfold.eventlog.files.segment import BIG_PAGE, Tail
-from chatfold.eventlog.files.snapshots import load_snapshots, snapshot_seqs, store_snapshot
-from chatfold.eventlog.search import SearchHit, search
+from chatfold.eventlog.files.search import Oddities, search_back
+from chatfold.eventlog.files.seen import Seen
+from chatfold.eventlog.files.segment import BIG_PAGE
+from chatfold.eventlog.files.snapshots import (
+    has_small_newest,
+    load_newest,
+    load_snapshots,
+    snapshot_seqs,
+    store_snapshot,
+)
+from chatfold.eventlog.search import Query, Spans
 from chatfold.eventlog.storage import ChatPage, Storage
 from chatfold.eventlog.transfer import ExportWriter
 
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
+_OPEN_FILES = 64  # segments that stay open for reading, of all chats
 _HERE = 2  # pages that are read without a thread
-_LISTING_KIND = "listing 1"
-_LISTED = 1000  # chats in a page
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -56,25 +57,38 @@ class FileReading(Storage):
         self._disk = disk
         self._forked = False  # by os.fork, in the child
         self._readers: dict[str, LogReader] = {}
+        self._past: dict[str, Seen] = {}
+        self._ends: WeakValueDictionary[str, TailCell] = WeakValueDictionary()  # as long as somebody has it
+        self._files = OpenFiles(disk, _OPEN_FILES)
         self._opening = threading.Lock()
+        self._oddities = Oddities()
         self._notifier = Notifier()
-        self._indexes: dict[str, tuple[LogReader, StoredSearchIndex]] = {}
+        self._listing = StoreListing(root, disk, may_write=not read_only)
 
     # --- entries ---------------------------------------------------------------------------------------------
 
     def _reader(self, chat: str) -> LogReader:
-        self._check_process()
+        if self._forked:
+            self._check_process()
         with self._opening:
             folder = self._readers.pop(chat, None)
             if folder is None:
-                folder = self._open_reader(chat)
+                folder = self._open_reader(chat, self._end_of(chat))
                 while len(self._readers) >= OPEN_CHATS:
                     del self._readers[next(iter(self._readers))]
             self._readers[chat] = folder
             return folder
 
-    def _open_reader(self, chat: str) -> LogReader:
-        return LogReader(chat_path(self._root, chat), chat, self._disk, may_write=not self.read_only)
+    def _open_reader(self, chat: str, end: TailCell | None = None) -> LogReader:
+        path, may_write = chat_path(self._root, chat), not self.read_only
+        return LogReader(path, chat, self._disk, end, may_write=may_write, files=self._files)
+
+    def _end_of(self, chat: str) -> TailCell:
+        """One for the writer and the readers of a chat. The caller holds ``_opening``."""
+        end = self._ends.get(chat)
+        if end is None:
+            end = self._ends[chat] = TailCell()
+        return end
 
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
@@ -106,6 +120,8 @@ class FileReading(Storage):
         """What is made of the pages. The first, small ones, are read right here: a thread would take longer than the disk."""
         with folder.translating_deletion():
             try:
+                if not folder.is_near_tail():
+                    await asyncio.to_thread(folder.look)
                 page = _next(folder, pages, made)
             except NoSuchChat:
                 return
@@ -123,12 +139,29 @@ class FileReading(Storage):
                     raise ChatDeleted("the chat was deleted", chat=error.chat, path=error.path) from None
 
     async def find(self, chat: str, *, id: str | None = None, key: str | None = None) -> int | None:
-        """Reads all of it, like an append with an id whose caches are gone."""
-        async for page in self.read_entries(chat):
-            for entry in page:
-                if (id is not None and entry.id == id) or (key is not None and entry.key == key):
-                    return entry.seq
+        self._check_process()
+        return await asyncio.to_thread(self._find, chat, id, key)
+
+    def _find(self, chat: str, id: str | None, key: str | None) -> int | None:
+        seen = self._seen(chat)
+        with seen.reader.lock, seen.reader.ignoring_deletion():
+            return seen.find_entry(id=id, key=key)
         return None
+
+    def _seen(self, chat: str) -> Seen:
+        """With a reader of its own: to read a long history must not hold up those who read the chat."""
+        with self._opening:
+            seen = self._past.pop(chat, None) or Seen(self._open_reader(chat))
+            while len(self._past) >= OPEN_CHATS:
+                del self._past[next(iter(self._past))]
+            self._past[chat] = seen
+            return seen
+
+    def _read_history(self, chat: str) -> None:
+        """So that a writer finds in caches what it needs to know."""
+        seen = self._seen(chat)
+        with seen.reader.lock, seen.reader.ignoring_deletion():
+            seen.catch_up()
 
     async def blob(self, chat: str, digest: str) -> bytes:
         return await asyncio.to_thread(self._reader(chat).blob, digest)
@@ -136,8 +169,10 @@ class FileReading(Storage):
     async def head(self, chat: str) -> Head:
         folder = self._reader(chat)
         try:
-            with folder.lock, folder.translating_deletion():
-                return folder.tail().head
+            with folder.translating_deletion():
+                if not folder.is_near_tail():
+                    return (await asyncio.to_thread(folder.look)).head
+                return folder.look().head
         except NoSuchChat:
             self._readers.pop(chat, None)  # whoever follows chats that come and go need not remember them
             return Head()
@@ -151,13 +186,6 @@ class FileReading(Storage):
                     raise ChatDeleted("the chat was deleted", chat=chat, path=path)
                 await news.wait(pause)
                 pause = min(pause * 1.5, _POLL_MAX_S)
-
-    def _publish(self, chat: str, tail: Tail) -> None:
-        """What this process wrote need not be read to be believed. From any thread."""
-        reader = self._readers.get(chat)
-        if reader is not None:
-            reader.remember(tail)
-        self._notifier.wake(chat)
 
     async def export(self, chat: str) -> AsyncGenerator[bytes]:
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)
@@ -173,78 +201,30 @@ class FileReading(Storage):
 
     # --- chats -----------------------------------------------------------------------------------------------
 
-    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:  # noqa: ARG002
-        for start in range(0, len(keys := await self._keys()) or 1, _LISTED):
-            yield ChatPage([key for key in keys[start : start + _LISTED] if key.startswith(prefix)])
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        self._check_process()
+        for page in await asyncio.to_thread(self._listing.pages, prefix, changed_since):
+            yield page
+
+    async def store_rows(self, rows: Mapping[str, tuple[str, bytes]]) -> None:
+        self._check_process()
+        await asyncio.to_thread(self._listing.store, rows)
 
     async def _keys(self) -> list[str]:
         self._check_process()
         return await asyncio.to_thread(lambda: list(chat_keys(self._disk, self._root)))
 
-    async def change_tokens(self) -> list[tuple[str, str]]:
-        return await asyncio.to_thread(self._stamps, await self._keys())
-
-    def _stamps(self, keys: list[str]) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        for key in keys:
-            path = chat_path(self._root, key)
-            with suppress(FileNotFoundError, NotADirectoryError):
-                found.append((key, change_token(self._disk, path)))
-        return found
-
-    async def keep_listing(self, data: bytes) -> None:
-        if not self.read_only:
-            store = Cache(self._root, self._disk).store
-            await asyncio.to_thread(store, LISTING, _LISTING_KIND, Span.up_to(Head()), data, "")
-
-    async def kept_listing(self) -> bytes:
-        kept = await asyncio.to_thread(Cache(self._root, self._disk).load, LISTING, _LISTING_KIND)
-        return kept.payload if kept else b""
-
     # --- searching -------------------------------------------------------------------------------------------
 
-    async def search(
-        self, chat: str, query: str, *, limit: int = 20, without: Sequence[tuple[int, int]] = ()
-    ) -> list[SearchHit]:
+    async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
+        """Like the default, by the bytes, on threads."""
         self._check_process()
-        return await asyncio.to_thread(self._search, chat, query, limit, without)
-
-    def _search(
-        self, chat: str, query: str, limit: int, without: Sequence[tuple[int, int]]
-    ) -> list[SearchHit]:
-        folder, index = self._index(chat)
-        with folder.lock:  # an index serves one thread at a time
-
-            def pages(first: int) -> Iterator[list[Entry]]:
-                return map(folder.entries, folder.pages(first, size=BIG_PAGE))
-
-            def read(seq: int) -> Entry | None:
-                return decode(folder.resolve_line(folder.line(seq))) if folder.link(seq) else None
-
-            with folder.ignoring_deletion():
-                return search(index, folder.link, pages, read, query, limit, without)
-            return []
-
-    async def grep(self, chat: str, text: str) -> list[int]:
-        self._check_process()
-        return await asyncio.to_thread(grep, LogReader(chat_path(self._root, chat), chat, self._disk), text)
-
-    def _index(self, chat: str) -> tuple[LogReader, StoredSearchIndex]:
-        """A folder of its own: catching up with a long chat must not hold up those who read it."""
-        found = self._indexes.get(chat)
-        if found is not None:
-            return found
-        folder = self._open_reader(chat)
-        path = folder.path / CACHE / SEARCH
-        found = folder, StoredSearchIndex(path, disk=self._disk, may_write=not self.read_only)
-        with self._opening:
-            found = self._indexes.setdefault(chat, found)
-            excess = [*self._indexes][: max(0, len(self._indexes) - OPEN_CHATS)]
-            closing = [self._indexes.pop(key) for key in excess]
-        for old, index in closing:
-            with old.lock:
-                index.close()
-        return found
+        found = search_back(
+            self._open_reader(chat), query, without, self._oddities
+        )  # our own: nobody waits for it
+        while (entries := await asyncio.to_thread(next, found, None)) is not None:
+            for entry in entries:
+                yield entry
 
     # --- snapshots -------------------------------------------------------------------------------------------
 
@@ -271,12 +251,23 @@ class FileReading(Storage):
             folder.snapshots = None
 
     async def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
-        for found in load_snapshots(self._reader(chat).cache, last):
-            yield found
+        cache = self._reader(chat).cache
+        if not cache.is_there:  # as in most chats
+            return
+        if has_small_newest(cache):
+            newest = load_newest(cache, last)
+        else:
+            newest = await asyncio.to_thread(load_newest, cache, last)
+        if newest and last is None:
+            yield newest.span.head, newest.payload
+        older = load_snapshots(cache, last, newest)
+        while kept := await asyncio.to_thread(next, older, None):
+            yield kept
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         try:
-            return [first - 1 for first in self._reader(chat).segments()[1:]]
+            segments = await asyncio.to_thread(self._reader(chat).segments)
+            return [first - 1 for first in segments[1:]]
         except NoSuchChat:
             return ()
 

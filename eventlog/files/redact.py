@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from chatfold.eventlog.batch import fingerprints_of
 from chatfold.eventlog.codec import parse_references
 from chatfold.eventlog.erasure import ErasureView, close_over_references, plan_erasure, tombstone
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog, InvalidKey, NoSuchChat, NoSuchPoint
@@ -33,7 +32,6 @@ from chatfold.eventlog.files.chat_dir import (
 )
 from chatfold.eventlog.files.disk import Disk, check_folder, opened, read_file, replace_file
 from chatfold.eventlog.files.lock import holding_lock
-from chatfold.eventlog.files.lookups import Lookups
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.segment import Tail
@@ -229,7 +227,7 @@ def _erase(folder: LogReader, entries: dict[int, str], seen: int) -> set[int]:
     wanted = close_over_references(wanted, _view(folder, seen + 1).references)
     firsts = folder.segments()
     begin_erasure_epoch(folder.disk, folder.path)
-    # Now as well: cut short after this, no snapshot says what the log does not say any more.
+    # Now as well: cut short after this, no cache says what the log does not say any more.
     _drop_caches(folder)
     # The last segment first: what refers to a text is erased before the text it refers to.
     for first, following in reversed(list(zip(firsts, [*firsts[1:], 1 << 62], strict=True))):
@@ -239,7 +237,7 @@ def _erase(folder: LogReader, entries: dict[int, str], seen: int) -> set[int]:
     remove_temp_files(folder.disk, folder.path)
     folder.forget()
     _drop_blobs(folder)
-    _purge_caches(folder, wanted)
+    _drop_caches(folder)
     return wanted
 
 
@@ -282,20 +280,12 @@ def _drop_blobs(folder: LogReader) -> None:
         folder.disk.sync_folder(folder.path / BLOBS)
 
 
-def _purge_caches(folder: LogReader, wanted: set[int]) -> None:
-    """Caches and what was set aside may hold the same words."""
-    left = {seq: fingerprints_of(folder.line(seq)) for seq in wanted}
-    if left:
-        Lookups(folder.path, folder.disk, lambda _first: (), folder.link).erase(left)
-    _drop_caches(folder)
-
-
 def _drop_caches(folder: LogReader) -> None:
+    """Caches and what was set aside may hold the same words."""
     for name in (ASIDE, CACHE):
         with suppress(FileNotFoundError):
             check_folder(folder.disk, folder.path / name)
             for inner in folder.disk.names(folder.path / name):
-                if inner != "lookups":
-                    with suppress(IsADirectoryError):
-                        folder.disk.unlink(folder.path / name / inner)
+                with suppress(IsADirectoryError):
+                    folder.disk.unlink(folder.path / name / inner)
             folder.disk.sync_folder(folder.path / name)

@@ -13,7 +13,14 @@ from xxhash import xxh3_128, xxh3_128_hexdigest
 from chatfold.eventlog.codec import Page
 from chatfold.eventlog.errors import CorruptLog
 from chatfold.eventlog.files.disk import Disk, read_at
-from chatfold.eventlog.files.segment import SEGMENT_BYTES, PageEnd, Position, SegmentPage, read_line_before
+from chatfold.eventlog.files.segment import (
+    SEGMENT_BYTES,
+    PageEnd,
+    Position,
+    SegmentPage,
+    Tail,
+    read_line_before,
+)
 from chatfold.eventlog.line import (
     SEAL_PREFIX,
     Seal,
@@ -84,6 +91,15 @@ class SealedSegment(msgspec.Struct, frozen=True, gc=False):
     data: bytes
     at: Position  # after its last entry
 
+    def has(self, place: Tail) -> bool:
+        """Is this place in it? Its header was compared with the segment before."""
+        at = place.position
+        if at.seq < place.first or at.link is None:
+            return at.seq < place.first
+        begin = self.data.rfind(b"\n", 0, max(0, at.offset - 1)) + 1
+        line = self.data[begin : at.offset - 1]
+        return line.startswith(b'{"seq":%d,' % at.seq) and link_after(line) == at.link
+
     def page(self, at: Position, size: int) -> SegmentPage:
         """What ``read_page`` reads there, but not cut into lines."""
         end = self.data.rfind(b"\n", at.offset, at.offset + size) + 1 or self.data.index(b"\n", at.offset) + 1
@@ -94,8 +110,8 @@ class SealedSegment(msgspec.Struct, frozen=True, gc=False):
         return SegmentPage([], Position(parse_seq(following) - 1, None, end), PageEnd.MORE, page)
 
 
-def read_if_sealed(disk: Disk, fd: int, start: Position, last: int) -> SealedSegment | None:
-    """The segment whose header ends at ``start``.
+def read_if_sealed(disk: Disk, fd: int, before: int, last: int) -> SealedSegment | None:
+    """The segment that goes on after seq ``before``.
 
     None if an entry comes after ``last``, if nobody vouches for the segment, or if its bytes are not those that were
     sealed: reading it line by line then tells where the damage is.
@@ -103,12 +119,12 @@ def read_if_sealed(disk: Disk, fd: int, start: Position, last: int) -> SealedSeg
     end = disk.fstat(fd).st_size
     line = read_line_before(disk, fd, end) if end <= _MOST else b""
     found = _parse_trusted_seal(line)
-    if found is None or found.bytes != end - len(line) - 1 or start.seq + found.count > last:
+    if found is None or found.bytes != end - len(line) - 1 or before + found.count > last:
         return None
     data = read_at(disk, fd, 0, found.bytes)
     if xxh3_128_hexdigest(data) != found.xxh3:
         return None
-    return SealedSegment(data, Position(start.seq + found.count, parse_prev(line), found.bytes))
+    return SealedSegment(data, Position(before + found.count, parse_prev(line), found.bytes))
 
 
 def _parse_trusted_seal(line: bytes) -> Seal | None:

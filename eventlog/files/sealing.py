@@ -22,42 +22,29 @@ STEP = 1 << 20
 
 
 class SealBuilder:
-    """``found``: where the segment ended when its writer came to it."""
+    """``found``: where the segment ended when its writer came to it. ``written``: all that is in it, if this process wrote that.
 
-    def __init__(self, disk: Disk, found: int = 0) -> None:
+    What the writer wrote need not be verified. So it sums up the bytes that it meant to write, in ``written``, as long as
+    ``written_to`` is the end of the segment; after that somebody else wrote, too. ``due_at``: where the next step is worth it.
+    """
+
+    def __init__(self, disk: Disk, found: int, inode: int, written: bytes = b"") -> None:
+        self.written = xxh3_128(written)
+        self.written_to = len(written) if written else -1
+        self.due_at = STEP if written else found + STEP
         self._disk = disk
-        self._found = found
+        self._inode = inode
         self._one_at_a_time = threading.Lock()
-        self._inode = -1
-        self._tally = SegmentDigest()
-        self._written_digest, self._written_to = xxh3_128(), (-1, 0)
-
-    def start(self, tail: Tail, header: bytes) -> None:
-        """A segment, by its writer: what it says from here on is told by ``update``, and need not be verified."""
-        self._written_digest, self._written_to = xxh3_128(header), (tail.inode, len(header))
-
-    def update(self, tail: Tail, data: bytes) -> None:
-        if self._written_to == (tail.inode, tail.position.offset):  # else somebody else wrote, too
-            self._written_digest.update(data)
-            self._written_to = (tail.inode, tail.position.offset + len(data))
+        self._tally = SegmentDigest(verifying=not written)
 
     def is_behind(self, tail: Tail) -> bool:
-        return tail.position.offset - (self._tally.bytes if self._inode == tail.inode else 0) >= STEP
-
-    def is_due(self, tail: Tail) -> bool:
-        """Is it time to ``advance_in_background``?"""
-        return self.is_behind(tail) and tail.position.offset - self._found >= STEP
+        return tail.position.offset - self._tally.bytes >= STEP
 
     def advance(self, path: Path, tail: Tail, *, sync: bool = True) -> None:
         """Sums up the segment to ``tail`` and asks for it to be written out."""
         with self._one_at_a_time, opened(self._disk, path) as fd:
-            if self._disk.fstat(fd).st_ino != tail.inode:
+            if self._disk.fstat(fd).st_ino != self._inode:
                 return  # swapped meanwhile, by a redaction
-            if self._inode != tail.inode:
-                self._inode, self._tally = (
-                    tail.inode,
-                    SegmentDigest(verifying=self._written_to[0] != tail.inode),
-                )
             while self._tally.bytes < tail.position.offset:
                 done = self._tally.bytes
                 data = read_at(self._disk, fd, done, min(STEP, tail.position.offset - done))
@@ -75,9 +62,9 @@ class SealBuilder:
     def build_seal(self, path: Path, tail: Tail) -> bytes:
         """The seal, of bytes that the caller has made durable."""
         self.advance(path, tail, sync=False)
-        is_ours = self._written_to == (tail.inode, tail.position.offset)
+        is_ours = self.written_to == tail.position.offset
         if not (is_ours or self._tally.verifying):
-            self._inode, self._written_to = -1, (-1, 0)
+            self._tally, self.written_to = SegmentDigest(), -1
             self.advance(path, tail, sync=False)
-        made = self._written_digest.hexdigest() if is_ours else None
+        made = self.written.hexdigest() if is_ours else None
         return self._tally.seal(tail.position.seq - tail.first + 1, tail.position.link or b"", made)

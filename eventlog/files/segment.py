@@ -16,13 +16,13 @@ from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.disk import Disk, read_at
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
+    HEADER_PREFIX,
     MAX_LINE,
     SEAL_PREFIX,
     count_valid_chain,
     has_valid_sum,
-    is_linked_to,
-    is_valid_chain,
     link_after,
+    link_before,
     parse_fields,
 )
 
@@ -157,22 +157,23 @@ def read_line_before(disk: Disk, fd: int, end: int) -> bytes:
         size *= 8
 
 
-def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> tuple[int, bytes]:
-    """(its byte, the line) ``count`` lines after the one at ``offset``, as far as newlines tell; no line if there is none.
+def read_line_after(disk: Disk, fd: int, offset: int, count: int, size: int) -> tuple[int, bytes, bytes]:
+    """(its byte, the end of the one before from its sum on, the line) ``count`` lines after the one at ``offset``, as far as newlines tell.
 
-    ``size``: the bytes that are read at first, if that makes sense.
+    No line if there is none. ``size``: the bytes that are read at first, if that makes sense.
     """
-    size = min(size, PAGE) if size > 0 else PAGE // 8
+    begin = max(0, offset - _SUM)
+    size = (min(size, PAGE) if size > 0 else PAGE // 8) + offset - begin
     while True:
-        data = read_at(disk, fd, offset, size)
-        start = 0
+        data = read_at(disk, fd, begin, size)
+        start = offset - begin
         for _ in range(count):
             start = data.find(b"\n", start) + 1 or len(data)
         end = data.find(b"\n", start)
         if end >= 0:
-            return offset + start, data[start:end]
+            return begin + start, data[max(0, start - _SUM) : start], data[start:end]
         if len(data) < size or size > MAX_LINE * (count + 1):
-            return offset, b""
+            return offset, b"", b""
         size *= 4
 
 
@@ -206,48 +207,59 @@ def bisect_line(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[
     return first, low
 
 
-def read_pages_back(disk: Disk, fd: int, start: int, end: int, most: int) -> Iterator[tuple[Page, int]]:
-    """The verified lines of the bytes from ``start`` to ``end``, last page first, each with how many it has.
+def read_pages_back(disk: Disk, fd: int, end: int, last: Head, count: int) -> Iterator[tuple[Page, Head]]:
+    """The last ``count`` entries before byte ``end``, verified, the last page first, each with the head that it goes on after.
 
-    At most ``most`` of them, a seal not counted: that is in the first page and nobody asks for it.
+    The last entry must be the one that ``last`` names. A seal may follow it.
     """
-    newer: bytes | None = None
-    last, size = end, min(max(most * _USUAL, PAGE // 8), PAGE * 8)
-    while end > start and most > 0:
-        size = min(size, end - start)
+    first_end, size = end, min(max(count * _USUAL, PAGE // 8), PAGE * 8)
+    while count > 0:
+        size = min(size, end)
         data = read_at(disk, fd, end - size, size)
-        stop = data.rfind(b"\n") + 1
-        seal = data.startswith(SEAL_PREFIX, data.rfind(b"\n", 0, stop - 1) + 1, stop) if stop else False
-        starts = _starts(data, stop, most + seal, whole=size == end - start)
+        starts, stop, after = _find_lines(data, count, whole=size == end)
         if not starts:
-            if size == end - start:
-                return  # no line at all
+            if size == end:
+                raise CorruptLog("the segment ends too early", seq=last.seq)
             size = min(size * 4, 1 << 22)
             continue
-        if not is_valid_chain(data, starts, stop):
-            lines = data[starts[0] : stop - 1].split(b"\n")
-            if count_valid_chain(lines, None) < len(lines):
-                raise CorruptLog("a line does not verify, or is not where it should be", offset=end - size)
-        before = data[starts[-1] : stop - 1]
-        if newer is not None and not is_linked_to(newer, before[-18:-2], before):
-            raise CorruptLog("a line does not follow the one before it", offset=end - size + starts[-1])
-        newer = data[starts[0] : data.index(b"\n", starts[0])]
+        prev = link_before(data, starts, after)
+        found = len(starts) - (stop < after)
+        if prev is None or (found and not _is_last(data, starts[found - 1], stop, last)):
+            message = "a line does not verify, or is not where it should be"
+            raise CorruptLog(message, offset=end - size + starts[0], seq=last.seq)
         end += starts[0] - size
-        if last - end >= 4 * PAGE:  # more than the window of most: there is much to be read
+        if first_end - end >= 4 * PAGE:  # more than the window of most: there is much to be read
             size = min(size * 2, 1 << 20)
-        count = len(starts) - seal
-        most -= count
-        if count:
-            yield Page(data, starts[0], starts[-1] if seal else stop), count
+        count -= found
+        if found:
+            last = Head(last.seq - found, prev.decode())
+            yield Page(data, starts[0], stop), last
 
 
-def _starts(data: bytes, stop: int, most: int, *, whole: bool) -> list[int]:
-    """Where the last ``most`` of the lines start that end before ``stop``. ``whole``: so does the first, with the data."""
-    starts: list[int] = []
-    at = stop - 1
-    while at >= 0 and len(starts) < most:
-        at = data.rfind(b"\n", 0, at)
-        if at >= 0 or whole:
-            starts.append(at + 1)
+def _find_lines(data: bytes, most: int, *, whole: bool) -> tuple[list[int], int, int]:
+    """(where the last ``most`` entries start, and a seal after them; the byte after the entries; the byte after it all)
+
+    ``whole``: the first line starts with the data, and is the header.
+    """
+    after = data.rfind(b"\n") + 1
+    seal = data.rfind(b"\n", 0, max(0, after - 1)) + 1
+    stop = seal if data.startswith(SEAL_PREFIX, seal, after) else after
+    starts, at = ([seal] if stop < after else []), stop - 1
+    for _ in range(most):
+        at = data.rfind(b"\n", 0, max(0, at))
+        if at < 0:
+            break
+        starts.append(at + 1)
+    else:
+        whole = False
+    if whole and stop and not data.startswith(HEADER_PREFIX):
+        starts.append(0)
     starts.reverse()
-    return starts
+    return starts, stop, after
+
+
+def _is_last(data: bytes, start: int, stop: int, last: Head) -> bool:
+    """Is the verified line between these bytes the one that ``last`` names?"""
+    link = last.link.encode()
+    is_linked = data[stop - _SUM : stop - 3] == link or link_after(data[start : stop - 1]) == link
+    return data.startswith(b'{"seq":%d,' % last.seq, start) and is_linked

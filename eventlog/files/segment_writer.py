@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chatfold.eventlog.errors import NO_ROOM
 from chatfold.eventlog.files.disk import Disk, write_all
-from chatfold.eventlog.files.sealing import SealBuilder
+from chatfold.eventlog.files.sealing import STEP, SealBuilder
 from chatfold.eventlog.files.segment import Tail, ends_with_link
 
 _SUM = 19  # bytes of a line from its sum on, the newline included
@@ -29,14 +29,12 @@ class SegmentWriter:
     """``fd`` is the segment's, open for appending; ``close`` closes it. ``written``: all that is in it, if this process wrote that."""
 
     def __init__(self, disk: Disk, path: Path, fd: int, tail: Tail, written: bytes = b"") -> None:
-        self.base = tail.first
         self.inode = tail.inode
         self._disk = disk
         self.path = path
         self.fd = fd
-        self._seal = SealBuilder(disk, 0 if written else tail.position.offset)
-        if written:
-            self._seal.start(tail, written)
+        self._seal = SealBuilder(disk, tail.position.offset, tail.inode, written)
+        self.is_seal_due = False  # is it time for ``advance_seal``?
 
     @property
     def size(self) -> int:
@@ -51,6 +49,7 @@ class SegmentWriter:
 
     def append(self, tail: Tail, data: bytes) -> None:
         """Write ``data`` after ``tail``. If this raises, any part of it may be in the file."""
+        seal, start = self._seal, tail.position.offset
         try:
             count = self._disk.write(self.fd, data)
             if count < len(data):
@@ -59,7 +58,10 @@ class SegmentWriter:
             if error.errno in NO_ROOM:
                 raise
             raise WriteFailed from error
-        self._seal.update(tail, data)
+        if seal.written_to == start:
+            seal.written.update(data)
+            seal.written_to = start + len(data)
+        self.is_seal_due = start + len(data) >= seal.due_at
 
     def cut_to_last_complete(self, tail: Tail, sizes: list[int]) -> int:
         """Cut the file after the last batch that is complete; return how many are. ``sizes``: the bytes of each."""
@@ -97,16 +99,11 @@ class SegmentWriter:
             raise WriteFailed from error
         raise WriteFailed from OSError(errno.EBADF, "another part of this process closed our file")
 
-    def sync(self, tail: Tail) -> None:
-        """Make everything up to ``tail`` durable. Needs no lock.
+    def sync(self) -> None:
+        """Make all that is in the file durable. Needs no lock.
 
         What others do to the file meanwhile (roll, redact, delete), they sync themselves.
         """
-        if not self.is_at(tail):  # the lock does not keep others out
-            raise WriteFailed from OSError(errno.EBADF, "another writer wrote at the same time")
-        self.sync_all()
-
-    def sync_all(self) -> None:
         try:
             self._disk.sync(self.fd)
         except OSError as error:
@@ -114,10 +111,9 @@ class SegmentWriter:
 
     # --- sealing -----------------------------------------------------------------------------------------
 
-    def seal_work(self, tail: Tail) -> Callable[[], None] | None:
+    def seal_work(self, tail: Tail) -> Callable[[], None]:
         """What to do on another thread, so that the seal is nearly ready when the segment is filled."""
-        if not self._seal.is_due(tail):
-            return None
+        self._seal.due_at, self.is_seal_due = tail.position.offset + STEP, False
         return partial(self._seal.advance_in_background, self.path, tail)
 
     def is_nearly_sealed(self, tail: Tail) -> bool:
@@ -126,7 +122,7 @@ class SegmentWriter:
 
     def write_seal(self, tail: Tail) -> None:
         """Write the seal; durable on return. OSError if there is no room: the file is as it was."""
-        self.sync_all()  # on the descriptor that wrote, which is told of any earlier failure
+        self.sync()  # on the descriptor that wrote, which is told of any earlier failure
         line = self._seal.build_seal(self.path, tail)  # reads: if it fails, no write has failed
         try:
             write_all(self._disk, self.fd, line + b"\n")
@@ -135,4 +131,4 @@ class SegmentWriter:
                 raise WriteFailed from error
             self.cut(tail.position.offset)
             raise
-        self.sync_all()
+        self.sync()

@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.cache import Cache, Span
+from chatfold.eventlog.files.cache import Cache, CacheFile, Span
 
 _KIND = "snapshot 1"
 _NEWEST = "newest.snapshot"
 _APART, _BYTES = 128, 200  # entries between two that stay, at least; bytes of them an entry, at most
 _NEAR = 256  # entries from the end, of the newest
+_SMALL = 1 << 16
 
 
 def store_snapshot(
@@ -42,12 +43,18 @@ def store_snapshot(
     return cache.store(_NEWEST, _KIND, span, data, epoch)
 
 
-def load_snapshots(cache: Cache, last: int | None = None) -> Iterator[tuple[Head, bytes]]:
-    """Those of at most seq ``last`` that verify, newest first; without ``last`` only as many files are read as taken."""
+def has_small_newest(cache: Cache) -> bool:
+    """Is it read before a thread would have begun to?"""
+    return cache.size(_NEWEST) <= _SMALL
+
+
+def load_newest(cache: Cache, last: int | None) -> CacheFile | None:
+    return cache.load(_NEWEST, _KIND, last=last)
+
+
+def load_snapshots(cache: Cache, last: int | None, newest: CacheFile | None) -> Iterator[tuple[Head, bytes]]:
+    """Those of at most seq ``last`` that verify, newest first; without ``last``, those older than ``newest``."""
     epoch = cache.epoch()
-    newest = cache.load(_NEWEST, _KIND, epoch, last)
-    if newest and last is None:
-        yield newest.span.head, newest.payload
     for seq in reversed(snapshot_seqs(cache)):
         if newest and newest.span.seq == seq:
             continue  # the same

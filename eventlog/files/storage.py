@@ -8,10 +8,11 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
-from chatfold.eventlog.batch import AppendRequest
+from chatfold.eventlog.batch import AppendRequest, Clock, now
 from chatfold.eventlog.codec import EncodedEvent
 from chatfold.eventlog.errors import (
     ChatExists,
@@ -35,10 +36,12 @@ from chatfold.eventlog.files.queue import CommitQueue
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.reading import FileReading
 from chatfold.eventlog.files.redact import find_family, redact_chats
+from chatfold.eventlog.files.seen import HistoryUnread
 from chatfold.eventlog.files.segment import SEGMENT_BYTES
 from chatfold.eventlog.files.writer import LogWriter
-from chatfold.eventlog.storage import Clock, Durability, now
+from chatfold.eventlog.storage import Durability
 
+_ROUNDS = 3  # in which the history is read without the lock
 _SHORT = 32  # a segment that is shorter than this part of a full one stays open when it is forked
 
 
@@ -62,8 +65,9 @@ class FileStorage(FileReading):
         self._durability = durability
         self._clock = clock
         self._segment_bytes = segment_bytes
-        self._queue = CommitQueue(self._open_writer, self._publish)
+        self._queue = CommitQueue(self._open_writer, self._notifier)
         self._preparation = Preparation(self._disk, self._root)
+        self._readings: dict[str, asyncio.Future[None]] = {}
         self._closed = False
         _storages.add(self)
 
@@ -79,16 +83,51 @@ class FileStorage(FileReading):
         if self.read_only or self._closed or self._forked:
             self._check_writable(request.chat)
         if not self._preparation.is_done:
-            await self._preparation.finish()
-        return await self._queue.append(request, durability or self._durability)
+            await self._prepare(request.chat)
+        rounds = 0
+        while True:
+            try:
+                return await self._queue.append(request, durability or self._durability)
+            except HistoryUnread:
+                rounds += 1
+                await self._make_known(request, rounds)
+
+    async def _make_known(self, request: AppendRequest, rounds: int) -> None:
+        """Read the history without the lock, once for all appends that wait for it. Others append meanwhile.
+
+        If they append faster than we read, the writer reads the rest under the lock.
+        """
+        self._check_writable(request.chat)
+        if request.has_names:
+            reading = self._readings.get(request.chat)
+            if reading is None or reading.get_loop() is not asyncio.get_running_loop():
+                reading = asyncio.ensure_future(asyncio.to_thread(self._read_history, request.chat))
+                self._readings[request.chat] = reading
+                reading.add_done_callback(partial(self._forget_reading, request.chat))
+            await asyncio.shield(reading)
+        if rounds >= _ROUNDS:
+            self._queue.chats.get(request.chat).writer.seen.reads_all = True
+
+    def _forget_reading(self, chat: str, reading: asyncio.Future[None]) -> None:
+        if self._readings.get(chat) is reading:
+            del self._readings[chat]
+        if not reading.cancelled():
+            reading.exception()  # whoever waits is told
 
     async def flush(self) -> None:
         await self._queue.flush()
 
+    async def _prepare(self, chat: str) -> None:
+        """An erasure that a kill or a full disk cut off is finished before anything else changes."""
+        with _in_our_words(chat, self._root):
+            await self._preparation.finish()
+
     def _open_writer(self, chat: str) -> LogWriter:
         path = chat_path(self._root, chat)
+        with self._opening:
+            end = self._end_of(chat)
         ensure_root = self._preparation.ensure_root
-        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes, ensure_root)
+        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes, ensure_root, end)
 
     def _check_writable(self, chat: str) -> None:
         self._check_process()
@@ -100,26 +139,27 @@ class FileStorage(FileReading):
     # --- forking, erasing, deleting ----------------------------------------------------------------------
 
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
-        folder = await self._writable(chat)
+        self._check_writable(chat)
+        await self._prepare(chat)
+        parent = self._reader(chat)  # which knows the chat already
         if not has_path(self._disk, chat_path(self._root, new)):  # else it is refused, and changes nothing
-            await self._end_segment(chat, at)
+            await self._end_segment(parent, at)
 
         def fork() -> Entry:
-            with _in_our_words(folder), holding_lock(folder):
-                return fork_chat(folder, self._root, new, at, first, self._clock)
+            with _in_our_words(chat, parent.path), holding_lock(parent):
+                return fork_chat(parent, self._root, new, at, first, self._clock)
 
         return await asyncio.to_thread(fork)
 
-    async def _end_segment(self, chat: str, at: int) -> None:
+    async def _end_segment(self, reader: LogReader, at: int) -> None:
         """So that a fork at the end of the log shares all of it. A short segment is copied: there would be one for each fork."""
-        reader, least = self._reader(chat), self._segment_bytes // _SHORT
+        least = self._segment_bytes // _SHORT
         try:
-            with reader.lock:
-                tail = reader.tail()
-        except ChatfoldError:
+            tail = await asyncio.to_thread(reader.look)
+        except (ChatfoldError, OSError):
             return  # whoever forks it is told
         if tail.position.seq == at and not tail.sealed and tail.position.offset >= least:
-            await self._queue.seal_at(chat, at, least)
+            await self._queue.seal_at(reader.chat, at, least)
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
         path = (await self._writable(chat)).path
@@ -131,7 +171,7 @@ class FileStorage(FileReading):
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         mine = await self._writable(chat)
         keys = await self._keys()
-        with _in_our_words(mine):
+        with _in_our_words(chat, mine.path):
             try:
                 return await asyncio.to_thread(self._redact, mine, seqs, keys)
             except OSError:
@@ -140,9 +180,12 @@ class FileStorage(FileReading):
 
     def _redact(self, mine: LogReader, seqs: Collection[int], keys: list[str]) -> dict[str, list[int]]:
         chat = mine.chat
-        with mine.translating_deletion():
-            family = find_family(mine, self._root, keys)
-            return redact_chats(self._root, chat, seqs, family, looked_at=keys)
+        try:
+            with mine.translating_deletion():
+                family = find_family(mine, self._root, keys)
+                return redact_chats(self._root, chat, seqs, family, looked_at=keys)
+        finally:
+            self._files.forget()
 
     async def delete(self, chat: str) -> None:
         folder = await self._writable(chat)
@@ -150,16 +193,18 @@ class FileStorage(FileReading):
         def delete() -> None:
             with suppress(NoSuchChat), holding_lock(folder):
                 trash_chat(self._disk, self._root, folder.path)
+            self._files.forget()
 
         await asyncio.to_thread(delete)
         self._readers.pop(chat, None)
-        self._indexes.pop(chat, None)
+        self._past.pop(chat, None)
+        self._ends.pop(chat, None)
         self._queue.drop_chat(chat)
 
     async def _writable(self, chat: str) -> LogReader:
         self._check_writable(chat)
         folder = LogReader(chat_path(self._root, chat), chat, self._disk)
-        await self._preparation.finish()
+        await self._prepare(chat)
         return folder
 
     @asynccontextmanager
@@ -174,7 +219,8 @@ class FileStorage(FileReading):
         if self._closed or self._forked:
             return
         self._closed = True
-        if self._indexes or self._notifier.is_running:
+        self._files.close()
+        if self._notifier.is_running or self._listing.has_unsaved:
             try:
                 await asyncio.to_thread(self._let_go)
             except RuntimeError:  # no more threads are to be had: we wait here
@@ -183,8 +229,7 @@ class FileStorage(FileReading):
 
     def _let_go(self) -> None:
         self._notifier.close()
-        for _, index in self._indexes.values():
-            index.close()
+        self._listing.save()
 
     def close_files(self) -> None:
         self._queue.close_files()
@@ -195,12 +240,12 @@ class FileStorage(FileReading):
 
 
 @contextmanager
-def _in_our_words(folder: LogReader) -> Iterator[None]:
+def _in_our_words(chat: str, path: Path) -> Iterator[None]:
     """``DiskFull`` and ``ReadOnly`` for what the system says."""
     try:
         yield
     except OSError as error:
-        known = to_chatfold_error(error, folder.chat, folder.path)
+        known = to_chatfold_error(error, chat, path)
         if known is error:
             raise
         raise known from error

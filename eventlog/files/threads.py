@@ -44,7 +44,10 @@ class Threads:
             else:  # under the lock: no job is put behind the word that stops a thread
                 self._jobs.put(job)
         if is_done_here:
-            self._do(job)
+            try:
+                job()
+            except Exception:  # noqa: BLE001
+                _report()
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -68,11 +71,13 @@ class Threads:
             job = self._jobs.get()
             if job is None:
                 return
-            self._do(job)
+            try:
+                job()
+            except Exception:  # noqa: BLE001
+                _report()
             del job  # nobody's while we wait
 
-    def _do(self, job: Job) -> None:
-        try:
-            job()
-        except Exception:  # noqa: BLE001 (reported, as Python reports what ends a thread)
-            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+def _report() -> None:
+    """As Python reports what ends a thread."""
+    threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))

@@ -133,6 +133,7 @@ _ERASE = "UPDATE @line SET data = %b WHERE chat = %b AND seq = %b"
 _UNPRINT = "DELETE FROM @print WHERE (chat, seq) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))"
 _ERASED = "UPDATE @chat SET erased = erased + 1 WHERE id = ANY(%b::bigint[])"
 _FORGET = "DELETE FROM @snapshot WHERE chat = ANY(%b::bigint[])"
+_UNLIST = "DELETE FROM @listing WHERE chat = ANY(%b::bigint[])"
 _UNUSED = "DELETE FROM @blob WHERE chat = ANY(%b::bigint[]) AND NOT digest = ANY(%b::text[])"
 
 
@@ -188,6 +189,7 @@ async def _erase(
     changed = [Int8(member.id) for member in living if member.name in erased]
     await locked.rows(_ERASED, changed)
     await locked.rows(_FORGET, ids)
+    await locked.rows(_UNLIST, changed)
     await locked.mark_changed(changed)
     left = {**{place: shape for place, shape in shapes.items() if b"\x7f" in shape}, **lines}
     needed = set(chain.from_iterable(parse_references(line)[1] for line in left.values()))
@@ -227,7 +229,8 @@ _ANCESTORS = """WITH RECURSIVE up(id, key, part, parent) AS (
     SELECT id, key, part, parent FROM @chat WHERE key = %b
     UNION ALL SELECT c.id, c.key, c.part, c.parent FROM up JOIN @chat c ON c.id = up.parent)
 SELECT id, key, part FROM up"""
-_SHARED = "SELECT max(base) FROM @chat WHERE parent = %b"
+_SHARED = "SELECT (SELECT max(base) FROM @chat WHERE parent = c.id) FROM @chat c WHERE c.id = %b FOR UPDATE"
+"""The lock comes before the rest: who keeps a cache of the chat at this moment has done so before, or does not."""
 _DROP = """WITH n AS (DELETE FROM @line WHERE chat = %b AND seq > %b),
     p AS (DELETE FROM @print WHERE chat = %b AND seq > %b),
     s AS (DELETE FROM @snapshot WHERE chat = %b AND seq > %b)
@@ -257,6 +260,7 @@ async def _cut(locked: Locked, chat_id: int) -> None:
     shared = (await locked.rows(_SHARED, Int8(chat_id)))[0][0]
     keep = Int8(shared or 0)
     await locked.rows(_DROP, *(Int8(chat_id), keep) * 3)
+    await locked.rows(_UNLIST, [Int8(chat_id)])
     if shared is None:
         await locked.rows(_REMOVE, Int8(chat_id), Int8(chat_id))
         return

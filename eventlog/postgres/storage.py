@@ -1,23 +1,22 @@
 """PostgresStorage: the contract of ``eventlog.storage`` on a PostgreSQL database."""
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from hashlib import sha256
 from itertools import chain
-from typing import Any, Self
+from typing import Self
 
-from psycopg.types.numeric import Int4, Int8
+from psycopg.types.numeric import Int8
 
-from chatfold.eventlog.batch import AppendRequest, id_fingerprint, key_fingerprint
+from chatfold.eventlog.batch import AppendRequest, Clock, id_fingerprint, key_fingerprint, now
 from chatfold.eventlog.codec import EncodedEvent, Page, decode, parse_references, resolve_line
 from chatfold.eventlog.errors import ChatDeleted, CorruptLog, ReadOnly
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.known import Known, Needs
 from chatfold.eventlog.line import count_valid_chain, link_after, parse_seq
-from chatfold.eventlog.postgres import family, transfer
+from chatfold.eventlog.postgres import family, listing, transfer
 from chatfold.eventlog.postgres.leases import Leases
 from chatfold.eventlog.postgres.news import ALL, LOOK, News
 from chatfold.eventlog.postgres.place import Place, parse_address
@@ -32,21 +31,12 @@ from chatfold.eventlog.postgres.statements import (
     unsigned,
 )
 from chatfold.eventlog.postgres.writer import Writer, encode_key
-from chatfold.eventlog.storage import Change, ChatPage, Clock, Durability, Opening, Storage, now
+from chatfold.eventlog.storage import Change, ChatPage, Durability, Opening, Storage
 
 _ROWS, _BYTES = (64, 4096), 1 << 20  # of a page: the first and the most lines, what it should have
-_KEYS = 1000
 _END = (1 << 63) - 1
 
 _HEAD = "SELECT head_seq, head_link, erased FROM @chat WHERE key = %b"
-_MARK = "SELECT part, pos FROM @part WHERE pos > 0 ORDER BY part"
-_MARKS = re.compile(r"(?:\d{1,5}:\d{1,18} ?)*")
-_CHANGES = """SELECT c.key, c.part, c.pos FROM unnest(%b::int[], %b::bigint[]) AS m(part, pos)
-    JOIN @chat c ON c.part = m.part AND c.pos > m.pos AND c.key IS NOT NULL ORDER BY c.part, c.pos, c.id LIMIT %b"""
-_CHATS = """SELECT c.key FROM @chat c
-    LEFT JOIN unnest(%b::int[], %b::bigint[]) AS m(part, pos) ON m.part = c.part
-    WHERE c.key > %b AND c.key >= %b AND (%b::bytea IS NULL OR c.key < %b) AND c.pos > coalesce(m.pos, 0)
-    ORDER BY c.key LIMIT %b"""
 
 
 class PostgresStorage(Storage):
@@ -205,46 +195,28 @@ class PostgresStorage(Storage):
 
     # --- all chats -----------------------------------------------------------------------------------------
 
-    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
-        mark, since = _format_mark(dict(await self._server.rows(_MARK))), _parse_mark(changed_since)
-        parts, places = [*map(Int4, since)], [*map(Int8, since.values())]
-        low, high = encode_key(prefix), _after_prefix(encode_key(prefix))
-        last, is_first = b"", True
-        while True:
-            values: tuple[Any, ...] = (parts, places, last, low, high, high or b"", Int4(_KEYS))
-            rows = await self._server.rows(_CHATS, values)
-            if rows or is_first:
-                yield ChatPage([row[0].decode("utf-8", "surrogatepass") for row in rows], mark)
-            if len(rows) < _KEYS:
-                return
-            last, is_first = rows[-1][0], False
+    def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        return listing.load_pages(self._server, prefix, changed_since)
+
+    async def store_rows(self, rows: Mapping[str, tuple[str, bytes]]) -> None:
+        if not self.read_only:
+            await listing.store_rows(self._server, rows)
 
     async def follow_chats(self, since: str = "") -> AsyncGenerator[Change]:
         """In the order of their commits, for each part; a mark goes on after that very change."""
         await self._server.open()
-        marks = _parse_mark(since)
+        mark = listing.parse_mark(since)
         while True:
             async with self._news.of(ALL) as changed:
-                now_at: dict[int, int] = dict(await self._server.rows(_MARK))
-                moved = [part for part, pos in now_at.items() if pos > marks.get(part, 0)]
-                async for key, part, pos in self._changes(marks, moved):
-                    marks[part] = pos
-                    yield Change(key, _format_mark(marks))
+                now_at = await listing.load_mark(self._server)
+                moved = [part for part, pos in now_at.items() if pos > mark.get(part, 0)]
+                async for key, part, pos in listing.load_changes(self._server, mark, moved):
+                    mark[part] = pos
+                    yield Change(key, listing.format_mark(mark))
                 # All that these parts had before the look was told.
-                marks.update({part: max(now_at[part], marks.get(part, 0)) for part in moved})
+                mark.update({part: max(now_at[part], mark.get(part, 0)) for part in moved})
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), LOOK)
-
-    async def _changes(self, marks: dict[int, int], parts: list[int]) -> AsyncGenerator[tuple[str, int, int]]:
-        at = dict(marks)
-        while True:
-            columns = [Int4(part) for part in parts], [Int8(at.get(part, 0)) for part in parts]
-            rows = await self._server.rows(_CHANGES, (*columns, Int4(_KEYS)))
-            for key, part, pos in rows:
-                at[part] = pos
-                yield key.decode("utf-8", "surrogatepass"), part, pos
-            if len(rows) < _KEYS:
-                return
 
     # --- whole chats ---------------------------------------------------------------------------------------
 
@@ -323,20 +295,3 @@ def _check_gone(chat: str, chat_id: int) -> None:
 def _next_count(count: int, size: int) -> int:
     """So many lines that the next page has about as many bytes as it should."""
     return max(1, min(_ROWS[1], count * 8, count * _BYTES // max(1, size)))
-
-
-def _format_mark(marks: dict[int, int]) -> str:
-    return " ".join(f"{part}:{pos}" for part, pos in sorted(marks.items()))
-
-
-def _parse_mark(mark: str) -> dict[int, int]:
-    """Nothing, if it is not one of ours: then everything has changed since."""
-    if not _MARKS.fullmatch(mark):
-        return {}
-    return {int(part): int(pos) for part, pos in (one.split(":") for one in mark.split())}
-
-
-def _after_prefix(prefix: bytes) -> bytes | None:
-    """The first bytes that sort after all that begin so; None if there are none."""
-    left = prefix.rstrip(b"\xff")
-    return left[:-1] + bytes([left[-1] + 1]) if left else None

@@ -222,11 +222,10 @@ _MANY = 1000  # hits that are looked through for those of a kind
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A line of ``search --json``. ``score``: above 1, all are whole words."""
+    """A line of ``search --json``."""
 
     chat: str
     seq: int
-    score: float
     preview: str
 
 
@@ -238,7 +237,7 @@ class Found(msgspec.Struct, frozen=True):
 async def search(out: Out, store: str | None, *, query: str, chat: str, most: int, kind: str) -> int:
     """All words of the query, anywhere in what was ever said: archived, compacted, rewound. "…" is one word with its blanks.
 
-    The index that a search makes is kept in the store's cache: the next search is faster.
+    The newest hits of a chat come first.
     """
     key = await _key(store, chat) if chat else ""
     kinds = frozenset(filter(None, kind.split(",")))
@@ -270,4 +269,4 @@ async def _found(
         return ()
     except ValueError as error:
         raise BadAddress(str(error)) from None
-    return [Found(key, hit.seq, hit.score, hit.preview) for hit in hits]
+    return [Found(key, hit.seq, hit.preview) for hit in hits]

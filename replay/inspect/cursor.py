@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chatfold.agent import Chat, Moment, Store
-from chatfold.agent.opening import Opened, open_view
+from chatfold.agent.opening import Opened, fold_on, open_view
 from chatfold.eventlog import Entry, Redacted
 from chatfold.projections import Projection, View
 from chatfold.replay.inspect.address import Point, point
@@ -97,7 +97,7 @@ class Replay(Moment):
         view, recent = start.view, start.recent
         async for page in self.log.pages(self.key, view.seq + 1, to):
             for entry in page:
-                view = view.then(entry)
+                view = await fold_on(self.log, self.key, view, (entry,))
                 self._keep(view)
             recent = [*recent, *page][-_RECENT:]
         self._opened = Opened(view, recent)

@@ -11,7 +11,7 @@ import msgspec
 from chatfold.agent import Moment
 from chatfold.eventlog import Data, Event, File, Part, Reasoning, Text, Unknown
 from chatfold.projections import Contexts, IndexRow, Message, Tokens, contexts
-from chatfold.projections.context import Control
+from chatfold.projections.contexts import Control
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.text import one_line

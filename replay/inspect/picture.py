@@ -23,10 +23,10 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import Contexts, Window, contexts, estimate, executions, lineage, outline, usage
-from chatfold.projections.context import changes, window
-from chatfold.projections.cost import Usage
+from chatfold.projections.contexts import changes, window
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, Counter, of_event
+from chatfold.projections.usage import Usage
 from chatfold.replay.inspect.items import kind_name, numbered
 from chatfold.replay.inspect.rows import is_failure
 

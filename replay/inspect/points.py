@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from chatfold.agent import Chat, Moment
 from chatfold.eventlog import ModelCalled, NoSuchPoint
 from chatfold.projections import Contexts, contexts, lineage, usage
-from chatfold.projections.cost import EVERY
+from chatfold.projections.usage import EVERY
 from chatfold.replay.inspect.address import HEAD, Address, Point
 
 COMPACTIONS = frozenset(("compacted",))

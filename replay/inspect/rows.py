@@ -43,8 +43,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections.cost import spent
 from chatfold.projections.text import one_line
+from chatfold.projections.usage import spent
 from chatfold.projections.wire import json_text
 from chatfold.replay.inspect.items import kind_name
 

@@ -17,8 +17,8 @@ from chatfold.eventlog import (
     ToolCalled,
 )
 from chatfold.projections import contexts
-from chatfold.projections.cost import spent
 from chatfold.projections.text import one_line
+from chatfold.projections.usage import spent
 from chatfold.replay.inspect.points import names
 from chatfold.replay.inspect.rows import is_failure, parts_told, row
 

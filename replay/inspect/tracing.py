@@ -23,9 +23,10 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.search_text import normal, strings, terms, text_of
 from chatfold.projections import Contexts, contexts
-from chatfold.projections.context import Context, window
-from chatfold.projections.lifetime import Stay, stays, summary_stays
-from chatfold.projections.spans import Spans, includes
+from chatfold.projections.context import Context
+from chatfold.projections.contexts import window
+from chatfold.projections.lifetimes import Stay, stays, summary_stays
+from chatfold.projections.spans import Spans, includes, spans
 from chatfold.projections.text import one_line
 from chatfold.projections.tokens import of_event
 from chatfold.replay.inspect.items import PREVIEW, kind_name, numbered
@@ -152,7 +153,8 @@ class _History:
     @classmethod
     async def of(cls, moment: Moment, entries: list[Entry]) -> "_History":
         history = cls(moment)
-        said, summaries = stays(history.state, moment.seq), summary_stays(history.state)
+        asked = spans((entry.seq, entry.seq) for entry in entries)
+        said, summaries = stays(history.state, moment.seq, asked), summary_stays(history.state)
         for entry in entries:
             some = summaries if isinstance(entry.event, Compacted) else said
             here = [stay for stay in some if stay.first <= entry.seq <= stay.last]

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 
 from chatfold.agent import Moment
 from chatfold.agent.models import fingerprint
-from chatfold.agent.opening import Opened
+from chatfold.agent.opening import Opened, fold_on
 from chatfold.agent.running import SHOWN
-from chatfold.eventlog import Entry, Head, ModelCalled, Noted, ToolCalled
+from chatfold.eventlog import Entry, Head, ModelCalled, Noted, Rewound, ToolCalled
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections import STANDARD, View, fold, outline, start
 from chatfold.projections.happening import REDACTED_EXPORT
-from chatfold.projections.snapshots import load
+from chatfold.projections.snapshot import load
 from chatfold.projections.spans import Spans, includes, spans
 from chatfold.replay.inspect.items import kind_name
 from chatfold.replay.judging.divergence import Divergence, Verdict
@@ -96,6 +96,9 @@ class _Judge:
         if isinstance(entry.event, SHOWN):
             self._new[entry.seq] = entry
         self._waiting.append(entry)
+        if isinstance(entry.event, Rewound):  # what it goes back to may have to be read
+            log, key = self._chat.log, self._chat.key
+            self.view, self._waiting = await fold_on(log, key, self.view, self._waiting), []
         return found or self._snapshot(entry)
 
     def came_to(self, found: Divergence | None) -> Verdict:

@@ -15,8 +15,8 @@ from chatfold.agent.overflow import is_too_long
 from chatfold.agent.runtime import Agent
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
 from chatfold.projections import Message
-from chatfold.projections.cost import Spent, spent
 from chatfold.projections.prompt import Call, Result
+from chatfold.projections.usage import Spent, spent
 from tests.support.wire_server import (
     AWKWARD,
     Reply,

@@ -15,8 +15,8 @@ from chatfold.agent.openai_model import OpenAIModel
 from chatfold.agent.overflow import is_too_long
 from chatfold.agent.runtime import Agent
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
-from chatfold.projections.cost import Spent
-from chatfold.projections.cost import spent as cost_of
+from chatfold.projections.usage import Spent
+from chatfold.projections.usage import spent as cost_of
 from tests.support.wire_server import (
     AWKWARD,
     Reply,

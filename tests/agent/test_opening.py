@@ -26,8 +26,8 @@ from chatfold.eventlog import (
     ToolCalled,
 )
 from chatfold.projections import STANDARD, Projection, View, contexts, fold, messages, projection, start
-from chatfold.projections.context import window
-from chatfold.projections.snapshots import dump
+from chatfold.projections.contexts import window
+from chatfold.projections.snapshot import dump
 from chatfold.testing.strategies import batches
 from tests.support.clock import TickingClock
 from tests.support.histories import assistant, talks, user

@@ -33,7 +33,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.cost import Spent
+from chatfold.projections.usage import Spent
 from tests.support.acting import OpenAIScript, Paused, are_proved, outcomes, remade, said
 from tests.support.agent_runs import Outbox, Steps, agent, events, returned, step
 from tests.support.chats import a_store, block  # noqa: F401

@@ -207,12 +207,13 @@ async def test_what_was_rewound_is_found_by_search(chat: Chat) -> None:
     assert [hit.seq for hit in await chat.search('"question 1"')] == [3]
 
 
-async def test_going_back_into_a_tool_block_does_not_ask_for_a_call_that_was_made(chat: Chat) -> None:
+async def test_going_back_into_a_tool_block_opens_its_call_again(chat: Chat) -> None:
     await chat.record(user("why"), *block("c1", "first"), assistant("because"))
     await chat.rewind(2)
-    assert await chat.open_calls() == []
+    assert [call.call for call in await chat.open_calls()] == ["c1"]
     assert (await texts(chat))[-1].endswith(INTERRUPTED)
     await chat.rewind(3)
+    assert await chat.open_calls() == []
     assert await texts(chat) == ["why", "…", "first"]
 
 

@@ -158,7 +158,7 @@ async def _used(log: Log, verb: str) -> None:
         case "search":
             await log.search("chat", "answer")
         case "grep":
-            await log.storage.grep("chat", "answer")
+            await log.grep("chat", "answer")
         case "export":
             assert [piece async for piece in log.storage.export("chat")]
         case "append":

@@ -52,8 +52,8 @@ class Interrupted(Disk):
         self._look(path)
         return super().open_read(path)
 
-    def stat(self, path: Path) -> Any:
-        self._look(path)
+    def stat(self, path: Path | str) -> Any:
+        self._look(Path(path))
         return super().stat(path)
 
     def names(self, path: Path) -> list[str]:
@@ -139,8 +139,8 @@ async def reading(log: Log) -> object:
 
 
 async def searching(log: Log) -> object:
-    found = await log.storage.grep("chat", "number2 ")
-    return found, [hit.seq for hit in await log.storage.search("chat", '"number2 "')]
+    found = await log.grep("chat", "number2 ")
+    return found, [hit.seq for hit in await log.search("chat", '"number2 "')]
 
 
 async def exporting(log: Log) -> object:

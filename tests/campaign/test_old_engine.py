@@ -44,6 +44,18 @@ WANTED: tuple[Wanted, ...] = (
         r"/files/<root>/chats/[^/]*/erased(/.*)?",
         "an erasure is told to all writers by a file of the chat: the old engine compared the times of its segments",
     ),
+    Wanted(
+        r"/chats/.*/states/(contexts|turn|calls|sends|skills|lineage)",
+        "these states are packed otherwise: what they say is compared as contexts, messages, calls and points (issue 21)",
+    ),
+    Wanted(
+        r"/chats/.*/contexts/2(/.*)?",
+        "a rewind to an open call leaves it open: the old engine forgot it (issue 21, finding 9.1)",
+    ),
+    Wanted(
+        r"/listed/\d+/is_open",
+        "after a rewind to the question the model is to be asked again: the old engine did nothing (issue 21, finding 9.2)",
+    ),
 )
 
 

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import unittest
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,9 @@ from chatfold.eventlog.erasure import plan_erasure
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.known import Known, Needs
 from chatfold.eventlog.memory import _Chat
+from chatfold.eventlog.search import Query, Spans
+from chatfold.eventlog.search_text import text_of
+from chatfold.eventlog.storage import ChatPage
 from chatfold.testing.conformance import Backend, agreement, stories
 from tests.eventlog.optimistic import Optimistic, place_of
 from tests.support.profile import searched
@@ -130,6 +133,46 @@ class AFollowerIsLeftBehind(Optimistic):
             await super().wait_for_news(chat, 0)
 
 
+class ATokenIsTheHead(Optimistic):
+    """Which an erasure does not move."""
+
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        async for page in super().chats(prefix, changed_since):
+            rows = [replace(row, token=f"{row.key} {(await self.head(row.key)).link}") for row in page.rows]
+            yield ChatPage(rows, page.mark)
+
+
+class ARowCountsForEver(Optimistic):
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        async for page in super().chats(prefix, changed_since):
+            rows = [replace(row, row_token=row.token if row.row else "") for row in page.rows]
+            yield ChatPage(rows, page.mark)
+
+
+class WhatHasChangedIsLeftOut(Optimistic):
+    """Only what was appended to is in."""
+
+    async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
+        async for page in super().chats(prefix, changed_since):
+            rows = [row for row in page.rows if not changed_since or not self._chats[row.key].erasures]
+            yield ChatPage(rows, page.mark)
+
+
+class SearchComparesTextsAsTheyAre(Optimistic):
+    """Its database looks for the words, and does not know that case is nothing."""
+
+    async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
+        async for entry in super().search(chat, query, without):
+            if query.is_exact or all(literal in text_of(entry) for literal in query.literals):
+                yield entry
+
+
+class SearchGivesWhatIsLeftOut(Optimistic):
+    async def search(self, chat: str, query: Query, without: Spans = ()) -> AsyncGenerator[Entry]:
+        async for entry in super().search(chat, query):
+            yield entry
+
+
 BUGS: list[type[Optimistic]] = [
     DeleteRemovesWhatForksShare,
     RedactLeavesForksAlone,
@@ -144,6 +187,11 @@ BUGS: list[type[Optimistic]] = [
     ABlobIsNotWritten,
     AnImportIsNotWhole,
     AFollowerIsLeftBehind,
+    ATokenIsTheHead,
+    ARowCountsForEver,
+    WhatHasChangedIsLeftOut,
+    SearchComparesTextsAsTheyAre,
+    SearchGivesWhatIsLeftOut,
 ]
 
 

@@ -160,7 +160,7 @@ def test_an_append_wakes_the_followers_on_their_own_loops(
     async def follow() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: refused.append(context))
         following = asyncio.create_task(_collect(log, "chat", 2))
-        followed = log.storage._notifier._chats  # type: ignore[attr-defined]
+        followed = log.storage._notifier.chats  # type: ignore[attr-defined]
         await _until(lambda: "chat" in followed and bool(followed["chat"].followers))
         waits.set()
         async with asyncio.timeout(20):

@@ -84,7 +84,10 @@ def test_grep_is_what_a_look_at_every_entry_gives(
                 ]
                 assert await log.grep(chat, text) == naive
 
-    with tempfile.TemporaryDirectory() as root, mock.patch("chatfold.eventlog.files.grep._PIECE", piece):
+    with (
+        tempfile.TemporaryDirectory() as root,
+        mock.patch.multiple("chatfold.eventlog.files.search", _FIRST=piece, _PIECE=piece),
+    ):
         asyncio.run(check(FileStorage(Path(root), segment_bytes=2000, durability="off")))
     asyncio.run(check(MemoryStorage()))
 

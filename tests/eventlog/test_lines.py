@@ -52,6 +52,8 @@ sums = st.integers(0, 2**64 - 1).map("{:016x}".format)
 class Lines:
     """A history in a list that proposes every earlier line for every fingerprint, right or wrong."""
 
+    is_tracking = True
+
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.blobs: dict[str, bytes] = {}

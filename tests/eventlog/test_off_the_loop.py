@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import pytest
 
 from chatfold.eventlog import FileStorage, Head, Log, Noted
 from chatfold.eventlog.files.disk import Disk
+from tests.support.listing import settle, tokens
 
 Verb = Callable[[Log], Awaitable[object]]
 
@@ -165,3 +167,154 @@ async def test_the_head_is_told_while_a_snapshot_is_written(filled: Path) -> Non
         storing = log.storage.store_snapshot("chat", Head(1, "a" * 16), b"made of one entry")
         await _going_on(disk, storing, lambda: log.head("chat"))
         assert [data async for _, data in log.storage.load_snapshots("chat")] == [b"made of one entry"]
+
+
+class SlowPath(Waiting):
+    """Each look at these files waits, once ``is_slow`` is set."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.is_slow = False
+
+    def look(self, path: Path | str) -> None:
+        if self.is_slow and self.wanted in str(path):
+            self.wait()
+
+    def stat(self, path: Path | str) -> os.stat_result:
+        self.look(path)
+        return super().stat(path)
+
+    def names(self, path: Path) -> list[str]:
+        self.look(f"names of {path}")
+        return super().names(path)
+
+    def open_read(self, path: Path) -> int:
+        self.look(f"open {path}")
+        return super().open_read(path)
+
+    def create(self, path: Path) -> int:
+        self.look(f"create {path}")
+        return super().create(path)
+
+
+async def _list(log: Log) -> None:
+    assert await tokens(log.storage)
+
+
+async def _store_rows(log: Log) -> None:
+    await log.storage.store_rows({"chat": ((await tokens(log.storage))["chat"], b"a row")})
+
+
+async def _load_a_large_snapshot(log: Log) -> None:
+    assert len([data async for _, data in log.storage.load_snapshots("chat")]) == 1
+
+
+async def _load_an_earlier_snapshot(log: Log) -> None:
+    assert len([data async for _, data in log.storage.load_snapshots("chat", 1)]) == 1
+
+
+async def _segment_boundaries(log: Log) -> None:
+    assert await log.storage.segment_boundaries("chat") == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [
+        (_list, "chats/chat"),
+        (_list, "names of"),
+        (_store_rows, "/cache/.listing"),
+        (_load_a_large_snapshot, "/cache/newest.snapshot"),
+        (_load_an_earlier_snapshot, "names of"),
+        (_segment_boundaries, "names of"),
+    ],
+)
+async def test_what_grows_is_looked_at_while_the_loop_goes_on(filled: Path, verb: Verb, path: str) -> None:
+    disk = SlowPath("open " + str(filled / "chats/chat/cache/newest") if "newest" in path else path)
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        await log.storage.store_snapshot("chat", await log.head("chat"), b"large " * 20_000)
+        await settle()
+        disk.is_slow = True
+        await _going_on(disk, verb(log))
+        disk.is_slow = False
+
+
+# --- a reader's first look ----------------------------------------------------------------------------------
+
+
+class SlowSegments(Waiting):
+    """Waits where a segment is opened; knows which threads did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+        self.ticked.set()
+
+    def open_read(self, path: Path) -> int:
+        if path.suffix == ".jsonl":
+            self.threads.add(threading.get_ident())
+            self.wait()
+        return super().open_read(path)
+
+
+async def _read(log: Log) -> None:
+    async for _ in log.read("chat", 1, 1):
+        break
+
+
+async def _read_back(log: Log) -> None:
+    async for _ in log.read_back("chat"):
+        break
+
+
+LOOKS: dict[str, Verb] = {
+    "head": lambda log: log.head("chat"),
+    "last": lambda log: log.last("chat", 1),
+    "read": _read,
+    "read back": _read_back,
+}
+
+
+async def _write(root: Path, count: int, size: int, segment_bytes: int) -> None:
+    async with Log(FileStorage(root, segment_bytes=segment_bytes)) as log:
+        for number in range(count):
+            text = f"{number:05d}" * (size // 5)  # each another one: none is written as a reference
+            await log.append("chat", Noted("more", text), durability="off")
+
+
+SHAPES = {"many segments": (20, 300, 500), "a long open segment": (20, 30_000, 1 << 20)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("verb", LOOKS)
+async def test_a_long_log_is_first_looked_at_while_the_loop_goes_on(
+    root: Path, verb: str, shape: str
+) -> None:
+    await _write(root, *SHAPES[shape])
+    disk = SlowSegments()
+    disk.ticked.clear()
+    async with Log(FileStorage(root, disk=disk)) as log:
+        await _going_on(disk, LOOKS[verb](log))
+
+
+@pytest.mark.parametrize("verb", LOOKS)
+async def test_what_others_wrote_meanwhile_is_found_while_the_loop_goes_on(root: Path, verb: str) -> None:
+    disk = SlowSegments()
+    async with Log(FileStorage(root)) as writer, Log(FileStorage(root, disk=disk)) as log:
+        await writer.append("chat", Noted("first"))
+        assert (await log.head("chat")).seq == 1
+        for number in range(40):
+            await writer.append("chat", Noted("more", f"{number:05d}" * 8_000), durability="off")
+        log.storage._files.close()  # type: ignore[attr-defined]  # it opens the segment again
+        disk.begun.clear()
+        disk.ticked.clear()
+        await _going_on(disk, LOOKS[verb](log))
+        assert (await log.head("chat")).seq == 41
+
+
+@pytest.mark.parametrize("verb", LOOKS)
+async def test_a_short_log_is_looked_at_without_a_thread(filled: Path, verb: str) -> None:
+    disk = SlowSegments()
+    async with Log(FileStorage(filled, disk=disk)) as log:
+        await LOOKS[verb](log)
+        assert disk.threads == {threading.get_ident()}

@@ -13,7 +13,9 @@ import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.open_chat import OPEN_CHATS, OpenChat, OpenChats, PendingAppend
+from chatfold.eventlog.files.inbox import PendingAppend
+from chatfold.eventlog.files.notify import Notifier
+from chatfold.eventlog.files.open_chat import OPEN_CHATS, OpenChat, OpenChats
 from chatfold.eventlog.files.queue import CommitQueue
 
 
@@ -21,62 +23,64 @@ class Idle:
     """A writer with nothing to do."""
 
     has_cache_work = False
-    tail = None
 
 
 class Interrupted:
-    """A lock after whose first release somebody else has a turn at once."""
+    """A turn: somebody else comes right before and right after it is let go of."""
 
-    def __init__(self, turn: Callable[[], None]) -> None:
-        self._turn: list[Callable[[], None]] = [turn]
+    def __init__(self, before: Callable[[], None], after: Callable[[], None]) -> None:
+        self._before = before
+        self._after = after
         self._lock = threading.Lock()
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
+    def acquire(self, *, blocking: bool) -> bool:
+        return self._lock.acquire(blocking=blocking)
 
-    def __exit__(self, *_: object) -> None:
+    def release(self) -> None:
+        self._before()
         self._lock.release()
-        while self._turn:
-            self._turn.pop()()
+        self._after()
 
 
-def test_who_releases_a_chat_does_not_take_who_comes_next_for_itself() -> None:
+@pytest.mark.parametrize("tries", [True, False])
+@pytest.mark.parametrize("is_early", [True, False])
+def test_an_append_that_comes_while_the_turn_is_let_go_of_is_served_by_one(
+    *, is_early: bool, tries: bool
+) -> None:
+    """By who comes or by who leaves, whichever of them is the last one to look."""
     writer: Any = Idle()
     chat = OpenChat("chat", writer)
     got: list[bool] = []
-    lock: Any = Interrupted(lambda: got.append(chat.add(PendingAppend(None, "full"))))
-    assert chat.acquire()
-    chat._lock = lock
-    assert chat.release()
-    assert got == [True]  # the one that came has it
-    assert not chat.acquire()
+
+    def come() -> None:
+        chat.pending.append(PendingAppend())
+        if tries:
+            got.append(chat.turn.acquire(blocking=False))
+
+    turn: Any = Interrupted(come if is_early else int, int if is_early else come)  # type: ignore[arg-type]
+    chat.turn = turn
+    assert chat.turn.acquire(blocking=False)
+    has_left = chat.leave()
+    assert has_left == (got == [True])
+    assert not chat.turn.acquire(blocking=False)  # one of them has it
 
 
-def test_a_chat_is_not_released_while_an_append_waits_or_work_is_left() -> None:
+def test_a_chat_is_not_left_while_an_append_waits_or_work_is_to_be_done() -> None:
     writer: Any = Idle()
     chat = OpenChat("chat", writer)
-    assert chat.acquire()
-    assert not chat.add(PendingAppend(None, "full"))
-    assert not chat.release()
-    assert len(chat.pop_group()) == 1
-    assert chat.pop_group() == []  # and with that it is free
-    assert chat.acquire()
+    assert chat.turn.acquire(blocking=False)
+    chat.pending.append(PendingAppend())
+    assert not chat.leave()
+    assert len(chat.take_group()) == 1
     writer.has_cache_work = True
-    assert not chat.release()
+    assert not chat.leave()
     writer.has_cache_work = False
-    chat.is_gone = True
-    assert not chat.release()
-
-
-def test_a_sync_that_is_due_is_not_forgotten_for_a_watermark() -> None:
-    chat = OpenChat("chat", Idle())  # type: ignore[arg-type]
-    chat.add_followup("sync")
-    chat.add_followup("watermark")
-    assert (chat.take_followup(), chat.take_followup()) == ("sync", "")
+    assert chat.leave()
+    assert chat.turn.acquire(blocking=False)
 
 
 def test_the_timer_ends_although_it_is_told_so_at_the_last_moment() -> None:
-    queue = CommitQueue(lambda _: pytest.fail("no chat"), lambda *_: None)
+    queue = CommitQueue(lambda _: pytest.fail("no chat"), Notifier())
 
     class Closed(threading.Event):
         """Set right after the time was over for which the timer waited."""
@@ -122,18 +126,18 @@ def test_the_least_recently_used_chats_that_are_free_are_let_go() -> None:
     writer: Any = Idle()
     chats = OpenChats(lambda _: writer)
     busy = chats.get("busy")
-    assert busy.acquire()
+    assert busy.turn.acquire(blocking=False)
     for number in range(OPEN_CHATS + 2):
         chats.get(str(number))
     popped = chats.pop_idle()
     assert [chat.key for chat in popped] == ["0", "1", "2"]
-    assert not any(chat.acquire() for chat in popped)  # the caller has them
+    assert not any(chat.turn.acquire(blocking=False) for chat in popped)  # the caller has them
     assert chats.find("busy") is busy
     assert chats.pop_idle() == []
 
 
 def test_chats_that_begin_side_by_side_have_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = CommitQueue(lambda _: pytest.fail("no chat"), lambda *_: None)
+    queue = CommitQueue(lambda _: pytest.fail("no chat"), Notifier())
     begun = threading.Barrier(9)
     started: list[threading.Thread] = []
 

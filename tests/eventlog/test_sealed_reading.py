@@ -28,6 +28,7 @@ from chatfold.eventlog.files.scan import open_folder
 from chatfold.eventlog.files.seal import SegmentDigest, build_sealed_segment, read_if_sealed
 from chatfold.eventlog.files.segment import BIG_PAGE, PageEnd, read_page
 from chatfold.eventlog.line import parse_seal
+from tests.support.clock import TickingClock
 
 LONG = [letter * size for letter, size in zip("abcdef", (512, 600, 3_000, 20_000, 700, 513), strict=True)]
 
@@ -112,9 +113,8 @@ def test_page_decoded_at_once(tmp_path_factory: pytest.TempPathFactory, history:
     folder = open_folder(path)
     lines = [line for page in folder.line_pages() for line in page]
     page = b"\n".join([*lines, b""])
-    runs = decode_page(Page(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.resolve_line)
-    one_by_one = repr(list(decode_all(lines, folder.resolve_line)))
-    assert repr([entry for run in runs for entry in run]) == one_by_one
+    entries = decode_page(Page(b"before\n" + page + b"after\n", 7, 7 + len(page)), folder.resolve_line)
+    assert repr(entries) == repr(list(decode_all(lines, folder.resolve_line)))
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def full(tmp_path: Path) -> Path:
 def read_whole(path: Path, first: int) -> object:
     folder = open_folder(path)
     with folder.open_segment(first) as fd:
-        return read_if_sealed(folder.disk, fd, folder.read_header_at(first, fd), 1 << 62)
+        return read_if_sealed(folder.disk, fd, folder.read_header_at(first, fd).seq, 1 << 62)
 
 
 def test_full_segments_are_read_whole(full: Path) -> None:
@@ -246,3 +246,40 @@ async def test_what_several_made_is_verified_and_vouched_for(tmp_path: Path) -> 
     for first in full:
         assert parse_seal(folder.segment_path(first).read_bytes().splitlines()[-1]).xxh3 is not None
     assert [entry.seq for entry in scan(folder.path)] == list(range(1, 61))
+
+
+def _long(tmp_path: Path, key: str) -> LogReader:
+    """A full segment of a megabyte, and one that is not full."""
+    root = tmp_path / key
+
+    async def write() -> None:
+        clock = TickingClock()
+        async with Log(FileStorage(root, clock=clock, durability="off", segment_bytes=1 << 20)) as log:
+            for number in range(50):
+                await log.append("c", Noted(key, f"{key}{number:04d}" * 3_000))
+
+    asyncio.run(write())
+    folder = open_folder(root / "chats" / "c")
+    assert len(folder.segments()) == 2
+    return folder
+
+
+def test_a_full_segment_is_read_on_from_its_middle(tmp_path: Path) -> None:
+    folder = _long(tmp_path, "ours")
+    lines = [line for page in folder.pages() for line in page.lines()]
+    assert [decode(line) for line in lines] == by_lines(folder)
+    assert max(page.end - page.start for page in folder.pages()) > BIG_PAGE  # not line by line
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_segment_of_another_chat_is_not_read_on(tmp_path: Path, count: int) -> None:
+    """It was overwritten after some pages, with as many bytes: its seal and its lines verify."""
+    folder, other = _long(tmp_path, "ours"), _long(tmp_path, "them")
+    ours, theirs = (one.segment_path(1) for one in (folder, other))
+    assert ours.stat().st_size == theirs.stat().st_size
+    pages = folder.pages()
+    read = [next(pages) for _ in range(count)]
+    ours.write_bytes(theirs.read_bytes())
+    with pytest.raises(CorruptLog):
+        read.extend(pages)
+    assert not any(b"them" in line for page in read for line in page.lines())

@@ -23,6 +23,7 @@ from chatfold.eventlog.events import Head
 from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS
 from tests.support.clock import TickingClock
 from tests.support.exporting import TINY, adopt
+from tests.support.listing import settle, tokens
 
 KEYS = ("a", "A/\ud800", "too long for a folder " * 10)
 
@@ -32,7 +33,8 @@ def files(root: Path) -> Log:
 
 
 async def stamp(storage: Storage, chat: str = "chat") -> str | None:
-    return dict(await storage.change_tokens()).get(chat)
+    await settle()
+    return (await tokens(storage)).get(chat)
 
 
 async def talk(log: Log, count: int = 30) -> None:
@@ -160,13 +162,14 @@ async def test_every_chat_has_a_stamp_and_a_fork_its_own(root: Path, kind: str) 
     # Of short chats. At the end of a long one a fork ends the parent's segment, which gives the same log another stamp.
     log = Log(FileStorage(root)) if kind == "files" else Log(MemoryStorage())
     async with log:
-        assert await log.storage.change_tokens() == []
+        assert await tokens(log.storage) == {}
         for key in KEYS:
             await log.append(key, Noted("n"))
-        assert sorted(dict(await log.storage.change_tokens())) == sorted(KEYS)
-        before = dict(await log.storage.change_tokens())
+        assert sorted(await tokens(log.storage)) == sorted(KEYS)
+        await settle()
+        before = await tokens(log.storage)
         await log.fork("a", "fork")
-        after = dict(await log.storage.change_tokens())
+        after = await tokens(log.storage)
         assert {key: value for key, value in after.items() if key != "fork"} == before
         await log.append("fork", Noted("own"))
         assert await stamp(log.storage, "fork") != after["fork"]

@@ -24,6 +24,7 @@ from chatfold.eventlog import (
 )
 from tests.support.damage.broken import make_healthy, wrong_checksum
 from tests.support.judges.talk import entries_of, ids_of, is_clean, short
+from tests.support.listing import tokens
 from tests.support.processes.children import ENVIRONMENT
 
 # --- Python and its surroundings ----------------------------------------------------------------------------
@@ -124,7 +125,7 @@ async def test_times_of_files_decide_nothing(fast_folder: Path) -> None:
     """A file system whose times are coarse, or go back: what is new is seen by size, inode and content."""
     folder = fast_folder / "chats" / "chat"
     async with Log(FileStorage(fast_folder)) as log, Log(FileStorage(fast_folder)) as reader:
-        stamps = []
+        stamps: list[str] = []
         for number in range(6):
             await log.append("chat", MessageAdded("user", (Text("the same words"),)))
             for path in [folder, *folder.rglob("*")]:
@@ -132,7 +133,7 @@ async def test_times_of_files_decide_nothing(fast_folder: Path) -> None:
             assert (await reader.head("chat")).seq == number + 1
             assert len([entry async for entry in reader.read("chat")]) == number + 1
             assert len(await reader.search("chat", "words")) == number + 1
-            stamps += await reader.storage.change_tokens()
+            stamps += (await tokens(reader.storage)).values()
     assert len(set(stamps)) == 6
 
 

@@ -15,6 +15,7 @@ from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.disk import Disk
 from tests.support.damage.broken import segments
 from tests.support.judges.talk import entries_of, ids_of, is_clean, short
+from tests.support.listing import settle, tokens
 
 SECRET = b"nothing of this is for a chat\n" * 40
 LARGE = "a text too large for a line " * 40_000
@@ -39,7 +40,8 @@ async def _fill(root: Path) -> None:
         await log.append("k" * 300, Noted("n"))
         head = await log.head("chat")
         await log.storage.store_snapshot("chat", Head(head.seq, head.link), b"snapshot")
-        await log.storage.keep_listing(b"listing")
+        await settle()
+        await _list(log)
         await log.search("chat", "said")
         async with log.storage.lease("chat"):
             pass
@@ -73,6 +75,12 @@ def _device(path: Path, victim: Path) -> None:
 PLANTS: list[Callable[[Path, Path], None]] = [_link, _fifo, _folder, _device]
 
 
+async def _list(log: Log) -> None:
+    await log.storage.store_rows(
+        {key: (token, b"a row") for key, token in (await tokens(log.storage)).items()}
+    )
+
+
 def _verbs(log: Log, root: Path) -> Iterator[Awaitable[object] | None]:
     """Everything that opens files, one after the other."""
 
@@ -85,8 +93,7 @@ def _verbs(log: Log, root: Path) -> Iterator[Awaitable[object] | None]:
     yield asyncio.to_thread(lambda: list(scan(root / "chats" / "chat")))
     yield asyncio.to_thread(check, root / "chats" / "chat")
     yield log.storage.store_snapshot("chat", Head(3, "0" * 16), b"snapshot")
-    yield log.storage.kept_listing()
-    yield log.storage.keep_listing(b"listing")
+    yield _list(log)
     yield log.append("chat", Noted("large", LARGE))
     yield log.append("k" * 300, Noted("n"))
     yield log.fork("chat", "fork", 9)

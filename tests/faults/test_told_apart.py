@@ -110,7 +110,7 @@ class RenumberingDisk(Disk):
         fields[1] = self.numbers.get(status.st_ino, status.st_ino)
         return os.stat_result(fields)
 
-    def stat(self, path: Path) -> os.stat_result:
+    def stat(self, path: Path | str) -> os.stat_result:
         return self._told(super().stat(path))
 
     def fstat(self, fd: int) -> os.stat_result:

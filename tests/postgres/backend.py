@@ -25,7 +25,7 @@ class Postgres(Backend):
         schema = self.address.partition("schema=")[2]
         cluster = shared_cluster()
         if cluster.execute(f"SELECT FROM pg_namespace WHERE nspname = '{schema}'"):
-            cluster.execute(f"DELETE FROM {schema}.snapshot")
+            cluster.execute(f"DELETE FROM {schema}.snapshot; DELETE FROM {schema}.listing")
 
     def interrupt(self, storage: Storage, work: Callable[[], Awaitable[object]]) -> None:
         assert isinstance(storage, PostgresStorage)

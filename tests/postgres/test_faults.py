@@ -413,7 +413,7 @@ async def test_a_reader_of_changes_misses_none_of_many_writers(address: str) -> 
             last = is_over
             pages = [page async for page in log.storage.chats(changed_since=mark)]
             mark = pages[0].mark
-            for key in [key for page in pages for key in page.keys]:
+            for key in [row.key for page in pages for row in page.rows]:
                 async for entry in log.read(key, seen.get(key, 0) + 1):
                     assert entry.seq == seen.get(key, 0) + 1
                     seen[key] = entry.seq

@@ -28,7 +28,8 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import Contexts, contexts, fold, start
 from chatfold.projections.archive import archived, index, previews
-from chatfold.projections.context import MAIN, Context, changes, window
+from chatfold.projections.context import Context
+from chatfold.projections.contexts import MAIN, changes, window
 from chatfold.projections.spans import Spans, includes
 from chatfold.testing.strategies import same
 from tests.support.histories import NOON, assistant, compacted, entries, erased, talks, user

@@ -18,6 +18,7 @@ from chatfold.eventlog import (
     MessageAdded,
     ModelCalled,
     Noted,
+    Rewound,
     RunStarted,
     SkillActivated,
     Text,
@@ -25,6 +26,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import (
     STANDARD,
+    NeedsEarlier,
     OutOfOrder,
     Projection,
     View,
@@ -97,6 +99,17 @@ def folded(history: Iterable[Entry], *chosen: Projection[Any]) -> View:
     return fold(start(chosen or ALL), history)
 
 
+def folded_on(view: View, entries: Sequence[Entry], history: Sequence[Entry]) -> View:
+    """The same from a view that need not remember: what it lacks is folded from the whole history."""
+    while True:
+        try:
+            return fold(view, entries)
+        except NeedsEarlier as needed:
+            earlier = folded_on(start(view.projections), history[: needed.to], history)
+            view = needed.view.remembering(earlier)
+            entries = history[view.seq : entries[-1].seq]
+
+
 def alike(one: View, other: View) -> bool:
     """The same seq and link, and states of the same types and values all the way down."""
     return one.head == other.head and all(map(alike_states, one.states, other.states))
@@ -129,8 +142,9 @@ def test_a_state_dumped_anywhere_loaded_and_folded_on_is_the_whole_fold(
     before = folded(history[:cut], one)
     loaded = View((one,), (one.load(one.dump(before[one])),), before.head, before.entry)
     assert alike(loaded, before)
-    assert alike(fold(loaded, history[cut:]), folded(history, one))
-    assert fold(loaded, history[cut:]).fingerprint == folded(history, one).fingerprint
+    on = folded_on(loaded, history[cut:], history)
+    assert alike(on, folded(history, one))
+    assert on.fingerprint == folded(history, one).fingerprint
 
 
 @given(st.lists(events() | _notes, max_size=10).map(entries))
@@ -139,7 +153,7 @@ def test_a_state_dumped_after_every_entry_is_the_whole_fold(history: list[Entry]
     for entry in history:
         view = view.then(entry)
         states = tuple(p.load(p.dump(state)) for p, state in zip(ALL, view.states, strict=True))
-        view = View(ALL, states, view.head, view.entry)
+        view = View(ALL, states, view.head, view.entry, past=view.past)
     assert alike(view, folded(history))
 
 
@@ -273,13 +287,105 @@ def test_projections_see_every_entry_once_and_in_order() -> None:
     assert seen == [1, 2, 3, 4, 5]
 
 
+# --- going back --------------------------------------------------------------------------------------------
+
+
+@projection(Tally, rewinds=True)
+def way(state: Tally, entry: Entry) -> Tally:
+    """The entries that led here: those that were rewound are not among them."""
+    return Tally(state.messages + 1, (*state.kinds, str(entry.seq)))
+
+
+class Both(msgspec.Struct, frozen=True):
+    way: tuple[int, ...] = ()
+    whole: tuple[int, ...] = ()
+
+
+def whole_stays(then: Both, now: Both) -> Both:
+    return Both(then.way, now.whole)
+
+
+@projection(Both, rewinds=whole_stays)
+def both(state: Both, entry: Entry) -> Both:
+    return Both((*state.way, entry.seq), (*state.whole, entry.seq))
+
+
+def remembered(history: list[Entry], *chosen: Projection[Any]) -> list[tuple[Any, ...]]:
+    """The states after each entry, from those after each entry before it."""
+    versions = [tuple(one.start() for one in chosen)]
+    for entry in history:
+        states, event = versions[-1], entry.event
+        if isinstance(event, Rewound) and 0 <= event.to < entry.seq:
+            states = tuple(
+                one.resume(then, now) if one.rewinds else now
+                for one, then, now in zip(chosen, versions[event.to], states, strict=True)
+            )
+        sees = (not one.on or type(event) in one.on for one in chosen)
+        versions.append(
+            tuple(one(s, entry) if looks else s for one, s, looks in zip(chosen, states, sees, strict=True))
+        )
+    return versions
+
+
+_backs = st.one_of(st.just(user()), st.builds(Rewound, st.integers(-1, 20)))
+_rewound = st.one_of(talks(), st.lists(_backs, max_size=20), st.lists(events(), max_size=12)).map(entries)
+
+
+@given(_rewound, st.sampled_from((0, 1, 2, 256)))
+def test_going_back_takes_the_states_of_then_however_little_a_view_remembers(
+    history: list[Entry], memory: int
+) -> None:
+    chosen = (*STANDARD, way, both, tally)
+    view = start(chosen, memory=memory)
+    for entry, states in zip(history, remembered(history, *chosen)[1:], strict=True):
+        view = folded_on(view, [entry], history)
+        assert len(view.past) <= max(memory, 1)
+        assert all(map(alike_states, view.states, states))
+
+
+def test_what_rewinds_is_again_what_it_was_and_what_does_not_goes_on() -> None:
+    view = folded(entries([user(), user(), Rewound(1), user()]), way, both, tally)
+    assert view[way].kinds == ("1", "3", "4")
+    assert view[both] == Both((1, 3, 4), (1, 2, 3, 4))
+    assert view[tally].messages == 3
+
+
+@pytest.mark.parametrize("to", [-1, 3, 4, 10**30])
+def test_a_rewind_to_an_entry_that_does_not_lie_before_goes_nowhere(to: int) -> None:
+    assert folded(entries([user(), user(), Rewound(to)]), way)[way].kinds == ("1", "2", "3")
+
+
+def test_what_a_view_does_not_remember_it_asks_for_and_nothing_is_lost() -> None:
+    history = entries([user(), user(), user(), Rewound(1), user()])
+    view = fold(start((way,), memory=1), history[:3])
+    with pytest.raises(NeedsEarlier) as needed:
+        fold(view, history[3:])
+    assert (needed.value.to, needed.value.view.seq) == (1, 3)
+    again = needed.value.view.remembering(folded(history[:1], way))
+    assert fold(again, history[3:])[way].kinds == ("1", "4", "5")
+
+
+def test_what_a_view_was_given_it_can_go_back_to_again() -> None:
+    history = entries([user(), user(), user(), Rewound(1), user(), Rewound(1)])
+    view = fold(start((way,), memory=1), history[:3]).remembering(folded(history[:1], way))
+    assert fold(view, history[3:])[way].kinds == ("1", "6")
+    assert fold(fold(view, history[3:5]), history[5:])[way].kinds == ("1", "6")
+
+
+def test_what_a_view_remembers_is_no_part_of_its_value() -> None:
+    history = entries([user()] * 5)
+    assert fold(start((way,), memory=1), history) == fold(start((way,)), history)
+
+
 # --- looking at some types of events only ------------------------------------------------------------------
 
 
 @given(histories)
 def test_the_types_a_projection_says_it_looks_at_are_all_that_change_its_state(history: list[Entry]) -> None:
     chosen = folded(history, *STANDARD)
-    curious = folded(history, *(projection(one.start)(one.step) for one in STANDARD))
+    curious = folded(
+        history, *(projection(one.start, rewinds=one.rewinds and one.resume)(one.step) for one in STANDARD)
+    )
     assert all(map(same, chosen.states, curious.states))
 
 

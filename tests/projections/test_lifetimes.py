@@ -16,8 +16,9 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.projections import Contexts, Lifetime, contexts, fold, lifetimes, start
-from chatfold.projections.context import window
-from chatfold.projections.lifetime import stays
+from chatfold.projections.contexts import window
+from chatfold.projections.lifetimes import Stay, stays
+from chatfold.projections.spans import spans
 from chatfold.projections.tokens import of_event
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, compacted, entries, talks, user
@@ -108,6 +109,20 @@ def test_no_entry_is_in_sight_twice_at_once(some: list[Event]) -> None:
 def test_any_events_have_lifetimes(some: list[Event]) -> None:
     history = entries(some)
     assert list(lifetimes(folded(history), len(history), history)) == watched(history)
+
+
+@given(talks(), st.lists(st.integers(1, 40), max_size=3))
+def test_the_stays_of_some_entries_are_found_without_the_others(some: list[Event], asked: list[int]) -> None:
+    state, head = folded(entries(some)), len(some)
+    seqs = sorted({seq for seq in asked if seq <= head})
+    whole = stays(state, head)
+    chosen = stays(state, head, spans((seq, seq) for seq in seqs))
+
+    def visits(found: list[Stay], seq: int) -> list[tuple[int, int, str]]:
+        return [(one.entered, one.left, one.cause) for one in found if one.first <= seq <= one.last]
+
+    assert [visits(chosen, seq) for seq in seqs] == [visits(whole, seq) for seq in seqs]
+    assert all(one.first in seqs for one in chosen)
 
 
 def told(*some: Event) -> list[tuple[int, int, int, str]]:

@@ -23,8 +23,8 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.events import PLACEHOLDER
 from chatfold.projections import Projection, fold, lineage, outline, start, usage
-from chatfold.projections.cost import EVERY, Spent
 from chatfold.projections.listing import Fork, Lineage, Outline
+from chatfold.projections.usage import EVERY, Spent
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, talks, user
 
@@ -40,6 +40,8 @@ def folded(projection: Projection[S], history: list[Entry]) -> S:
 
 _texts = st.sampled_from(("", " ", "why?", "  two \n words ", "a" * 121, "日本 " * 50, "x" * 80 + " y"))
 _parts = st.lists(st.one_of(_texts.map(Text), st.just(Data("chart"))), max_size=2).map(tuple)
+_names = st.sampled_from((*"abcdefghijklmnopqrst", "user", "x" * 150))
+_words = st.sampled_from(("u7", "", 7, None, ["u7"], "y" * 50, "y" * 51, "\ud800"))
 _listed: st.SearchStrategy[Event] = st.one_of(
     st.builds(
         MessageAdded,
@@ -47,7 +49,7 @@ _listed: st.SearchStrategy[Event] = st.one_of(
         _parts,
         st.sampled_from(("exec", "exec", "internal", "audit")),
     ),
-    st.builds(ChatStarted, title=_texts),
+    st.builds(ChatStarted, title=_texts, meta=st.dictionaries(_names, _words, max_size=3)),
     st.builds(Redacted, st.lists(st.integers(-1, 20), max_size=3).map(tuple)),
     st.just(Unknown("chat_pinned", b'{"type":"chat_pinned"}')),
 )
@@ -80,7 +82,28 @@ def recounted(history: list[Entry]) -> Outline:
         messages[-1].role if messages else "",
         line(said(messages[-1]), 120) if messages else "",
         any(given_titles),
+        words_of([event.meta for event in some if isinstance(event, ChatStarted)]),
     )
+
+
+def words_of(metas: list[dict[str, Any]]) -> dict[str, str]:
+    """The newest short string of each of the first 16 names."""
+    found: dict[str, str] = {}
+    for meta in metas:
+        for name, word in meta.items():
+            if isinstance(word, str) and len(name + word) <= 200 and (name in found or len(found) < 16):
+                found[name] = word
+    return found
+
+
+def test_a_chat_has_few_words() -> None:
+    many = [
+        ChatStarted(meta={f"name {number}": "word" for number in range(first, first + 9)})
+        for first in (0, 5, 20)
+    ]
+    state = folded(outline, entries(many))
+    assert state.words == words_of([event.meta for event in many])
+    assert len(state.words) == 16
 
 
 @given(_chats)

@@ -2,11 +2,23 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.projections.spans import Span, Spans, common, extended, includes, minus, path, spans
+from chatfold.projections.spans import (
+    Span,
+    SpanMap,
+    Spans,
+    add,
+    common,
+    extended,
+    has,
+    includes,
+    minus,
+    remove,
+    spans,
+    within,
+)
 
 pairs = st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=8)
 some_spans = pairs.map(spans)
@@ -66,37 +78,35 @@ def test_includes_says_what_the_set_says(some: Spans) -> None:
     assert {seq for seq in range(-9, 45) if includes(some, seq)} == members(some)
 
 
-# --- the way that led to an entry ------------------------------------------------------------------------
+# --- as a map ----------------------------------------------------------------------------------------------
+
+_changes = st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(-1, 9)), max_size=12)
 
 
-@st.composite
-def rewinds(draw: st.DrawFn) -> list[tuple[int, int]]:
-    at = draw(st.lists(st.integers(1, 30), unique=True, max_size=6).map(sorted))
-    return [(seq, draw(st.integers(0, seq - 1))) for seq in at]
-
-
-def walked(back: dict[int, int], to: int) -> list[int]:
-    """The entries that count after entry ``to``, each rewind taking the list as it was there."""
-    ways: list[list[int]] = [[]]
-    for seq in range(1, to + 1):
-        ways.append([*ways[back.get(seq, seq - 1)], seq])
-    return ways[to]
-
-
-@given(rewinds(), st.integers(0, 35))
-def test_the_path_to_an_entry_leaves_out_what_was_rewound_before_it(
-    back: list[tuple[int, int]], to: int
+@given(_changes, st.integers(0, 45), st.integers(0, 45))
+def test_a_map_of_spans_is_the_spans_of_its_seqs(
+    changes: list[tuple[bool, int, int]], low: int, high: int
 ) -> None:
-    way = path(back, to)
-    assert [seq for first, last in way for seq in range(first, last + 1)] == walked(dict(back), to)
-    assert {seq for seq in range(40) if includes(way, seq)} == set(walked(dict(back), to))
+    some, plain = SpanMap(), set[int]()
+    for adds, first, length in changes:
+        last = first + length
+        some = (add if adds else remove)(some, first, last)
+        plain = plain | {*range(first, last + 1)} if adds else plain - {*range(first, last + 1)}
+    assert tuple(some.items()) == spans((seq, seq) for seq in plain)
+    assert members(tuple(within(some, low, high))) == {seq for seq in plain if low <= seq <= high}
+    assert {seq for seq in range(60) if has(some, seq)} == plain
 
 
-@pytest.mark.parametrize("to", [0, 1, 7])
-def test_without_rewinds_the_path_is_everything_up_to_there(to: int) -> None:
-    assert path((), to) == ((1, to),)
-
-
-def test_each_span_of_a_path_but_the_first_begins_with_its_rewind() -> None:
-    assert path([(5, 3), (6, 5), (9, 0)], 8) == ((1, 3), (5, 5), (6, 8))
-    assert path([(5, 3), (6, 5), (9, 0)], 10) == ((1, 0), (9, 10))
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=12))
+def test_spans_that_only_touch_can_be_kept_apart(pairs: list[tuple[int, int]]) -> None:
+    some = SpanMap()
+    for first, length in pairs:
+        some = add(some, first, first + length, touching=False)
+    found = list(some.items())
+    assert members(tuple(found)) == {
+        seq for first, length in pairs for seq in range(first, first + length + 1)
+    }
+    assert all(one[1] < other[0] for one, other in pairwise(found))
+    for first, last in found:  # every span is held together by ranges that overlap
+        borders = range(first + 1, last + 1)
+        assert all(any(one < at <= one + length for one, length in pairs) for at in borders)

@@ -57,7 +57,7 @@ from chatfold.projections import (
     openai_responses,
     start,
 )
-from chatfold.projections.context import window
+from chatfold.projections.contexts import window
 from chatfold.projections.cutting import cut
 from chatfold.projections.prompt import first_difference
 from chatfold.projections.spans import includes

@@ -46,15 +46,15 @@ HISTORY: tuple[Event, ...] = (
 )
 
 KNOWN = {
-    ("chatfold.projections.context.contexts", 2): "ed1f26be0f6553e2",
-    ("chatfold.projections.work.turn", 1): "78d444991772d9cc",
-    ("chatfold.projections.work.sends", 1): "f6e7b2724c56f08a",
-    ("chatfold.projections.work.calls", 1): "ac446fa3bfca11fe",
-    ("chatfold.projections.work.skills", 2): "46058beec73317dd",
-    ("chatfold.projections.work.executions", 1): "af84a064dd8a0ce1",
-    ("chatfold.projections.cost.usage", 1): "6faa5ee30ffac044",
-    ("chatfold.projections.listing.outline", 1): "e92c78b8a60cb36d",
-    ("chatfold.projections.listing.lineage", 1): "a1d5b65eb74e2997",
+    ("chatfold.projections.contexts.contexts", 4): "791fc977c774b1b1",
+    ("chatfold.projections.activity.turn", 2): "78d444991772d9cc",
+    ("chatfold.projections.activity.sends", 2): "6ae537f997ef928f",
+    ("chatfold.projections.activity.calls", 3): "fa5231a5a93da9c3",
+    ("chatfold.projections.activity.skills", 4): "0ea79c8d6a339e8d",
+    ("chatfold.projections.activity.executions", 1): "af84a064dd8a0ce1",
+    ("chatfold.projections.usage.usage", 1): "6faa5ee30ffac044",
+    ("chatfold.projections.listing.outline", 2): "f63a2b89da8559ac",
+    ("chatfold.projections.listing.lineage", 2): "30b1f4360802f0b8",
 }
 
 

@@ -29,9 +29,9 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections import Projection, Window, calls, executions, fold, skills, start
-from chatfold.projections.digest import Execution, ToolUse, digests
+from chatfold.projections.activity import Executions, OpenCall, Skill
 from chatfold.projections.prompt import build
-from chatfold.projections.work import Executions, OpenCall, Skill
+from chatfold.projections.runs import Execution, ToolUse, digests
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, user
 
@@ -100,19 +100,23 @@ def closes(entry: Entry) -> bool:
 
 
 def open_calls(history: list[Entry]) -> list[int]:
-    """Step by step, each with a pencil: asked is written down, answered or over is crossed out."""
-    asked: list[tuple[int, str]] = []
+    """Step by step, each with a pencil: asked is written down, answered or over is crossed out.
+
+    The list after every entry is kept; a rewind takes an earlier one.
+    """
+    lists: list[list[tuple[int, str]]] = [[]]
     for entry in history:
+        asked = lists[-1]
         match entry.event:
             case ToolCalled(call=call):
-                asked.append((entry.seq, call))
+                asked = [*asked, (entry.seq, call)]
             case ToolReturned(call=call):
                 answered = [one for one in asked if one[1] == call][:1]
                 asked = [one for one in asked if one not in answered]
             case Rewound(to=to) if 0 <= to < entry.seq:
-                asked = [one for one in asked if one[0] <= to]
-        asked = [] if closes(entry) else asked
-    return [seq for seq, _ in asked]
+                asked = lists[to]
+        lists.append([] if closes(entry) else asked)
+    return [seq for seq, _ in lists[-1]]
 
 
 @given(told_in_runs(st.one_of(_steps, _rewinds)))
@@ -146,6 +150,11 @@ def test_a_result_answers_the_first_of_two_calls_with_one_id() -> None:
 
 def test_going_back_to_before_a_call_closes_it() -> None:
     history = entries([ToolCalled("a", "read"), ToolCalled("b", "read"), Rewound(1)])
+    assert [call.call for call in folded(calls, history).open] == ["a"]
+
+
+def test_going_back_to_an_open_call_leaves_it_open() -> None:
+    history = entries([user(), ToolCalled("a", "read"), ToolReturned("a"), assistant(), Rewound(2)])
     assert [call.call for call in folded(calls, history).open] == ["a"]
 
 

@@ -61,7 +61,7 @@ SCHEMAS: list[tuple[str, list[str], str]] = [
     ("why", ["why", CHAT, "vendor/"], "query exact total traces"),
     ("why nothing", ["why", CHAT, "xyzzy-nowhere"], "query exact total traces"),
     ("tree", ["tree", CHAT], "key depth parent at turns active title"),
-    ("search", ["search", "lexer"], "chat seq score preview"),
+    ("search", ["search", "lexer"], "chat seq preview"),
     (
         "stats",
         ["stats", CHAT],

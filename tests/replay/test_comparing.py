@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chatfold.agent import Moment, assistant, user
 from chatfold.eventlog import Event, Noted, ToolCalled, ToolReturned
-from chatfold.projections.context import MAIN
+from chatfold.projections.contexts import MAIN
 from chatfold.projections.prompt import first_difference
 from chatfold.replay.inspect.comparing import (
     Comparison,

@@ -20,7 +20,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import contexts
-from chatfold.projections.context import MAIN
+from chatfold.projections.contexts import MAIN
 from chatfold.projections.cutting import tokens_of
 from chatfold.replay.inspect.items import context_of
 from tests.support.debugger.told import long_talk, memory, told

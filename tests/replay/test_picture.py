@@ -22,7 +22,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import contexts
-from chatfold.projections.context import changes
+from chatfold.projections.contexts import changes
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, estimate, of_event

@@ -138,7 +138,7 @@ async def test_entries_heads_times_and_ranges(count: int, one: int, other: int, 
 
 
 async def test_many_requests_are_found_without_reading_the_history() -> None:
-    from chatfold.projections.cost import EVERY
+    from chatfold.projections.usage import EVERY
 
     async with memory() as store:
         chat = await told(store, [ModelCalled("m", f"{number}") for number in range(3 * EVERY + 5)])

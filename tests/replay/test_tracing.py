@@ -19,7 +19,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import contexts
-from chatfold.projections.context import MAIN
+from chatfold.projections.contexts import MAIN
 from chatfold.projections.spans import includes
 from chatfold.projections.tokens import of_event
 from chatfold.replay.inspect.address import address

@@ -1,5 +1,6 @@
 """Folded again, a recording comes out as it was recorded; whatever is changed in it is named."""
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -102,7 +103,7 @@ async def test_a_snapshot_that_is_wrong_is_told_and_a_right_one_counted() -> Non
     assert (await verdict(chat)).snapshots == 1
     wrong = await Store.memory().chat("x")
     await wrong.user("something else")
-    await keep_view(chat.log, chat.key, msgspec.structs.replace(wrong.view, head=chat.view.head))
+    await keep_view(chat.log, chat.key, replace(wrong.view, head=chat.view.head))
     found = (await verdict(chat)).divergence
     assert found is not None
     assert (found.kind, found.seq) == ("snapshot", chat.seq)

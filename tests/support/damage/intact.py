@@ -18,6 +18,7 @@ from chatfold.eventlog import Entry, FileStorage, Head, Noted, Text, ToolCalled,
 from chatfold.eventlog.line import parse_fields
 from tests.support.clock import TickingClock
 from tests.support.judges.talk import batches
+from tests.support.listing import settle
 
 LARGE_TEXT = "a text too large for a line " * 40_000
 SAID_AGAIN = "a long text " * 86  # 1 KiB: the second time it is written as a reference
@@ -33,7 +34,7 @@ class Intact:
         self.segments = [
             path for path in self.files if path.suffix == ".jsonl" and path.parent == self.folder
         ]
-        self.caches = [path for path in self.files if path.parent.name in ("cache", "lookups")]
+        self.caches = [path for path in self.files if path.parent.name == "cache"]
         self.blobs = [path for path in self.files if path.parent.name == "blobs"]
         self.head_file = self.folder / "head"
         self.entries: list[Entry] = list(scan(self.folder))
@@ -191,6 +192,7 @@ def cached(root: Path) -> Intact:
             await keep_view(chat.log, chat.key, chat.view)
         async with _store(root, 20_000) as store:
             assert await store.log.search("chat", "lexer")
+            await settle()
             assert [one async for one in store.chats()]
 
     asyncio.run(write())
@@ -199,7 +201,7 @@ def cached(root: Path) -> Intact:
         path.parent.name if path.parent.name != "cache" else path.name.strip("-.0123456789")
         for path in made.caches
     }
-    assert kinds == {"lookups", "listing", "offsets", "newest.snapshot", "snapshot", "search"}
+    assert kinds == {"seen", "listing", "offsets", "newest.snapshot", "snapshot"}
     return made
 
 

@@ -26,7 +26,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.context import MAIN
+from chatfold.projections.contexts import MAIN
 from tests.support.clock import TickingClock
 
 CHAT, FORK, WIDE = "lexer-bug", "lexer-bug-what-if", "日本語"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from chatfold.agent import Chat, Policy, Store, assistant, system, user
 from chatfold.eventlog import Event, MemoryStorage, Text, ToolCalled, ToolReturned
-from chatfold.projections.context import MAIN
+from chatfold.projections.contexts import MAIN
 from tests.support.clock import TickingClock
 
 KEEP_LITTLE = Policy(keep=4, budget=None)

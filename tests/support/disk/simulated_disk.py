@@ -127,9 +127,9 @@ class SimulatedDisk(Disk):
         self._change("sync_folder")
         self.tree.sync(self.tree.folder(path))
 
-    def stat(self, path: Path) -> os.stat_result:
+    def stat(self, path: Path | str) -> os.stat_result:
         self._call("stat")
-        return _status(self.tree.find(path))
+        return _status(self.tree.find(Path(path)))
 
     # --- files -------------------------------------------------------------------------------------------
 
@@ -256,4 +256,6 @@ def _status(node: Node) -> os.stat_result:
 
 @lru_cache(maxsize=256)
 def _told(mode: int, number: int, names: int, size: int, time: int) -> os.stat_result:
-    return os.stat_result((mode, number, 1, names, 0, 0, size, time, time, time), {"st_mtime_ns": time})
+    return os.stat_result(
+        (mode, number, 1, names, 0, 0, size, time, time, time), {"st_mtime_ns": time, "st_ctime_ns": time}
+    )

@@ -58,6 +58,11 @@ async def _answer(engine: Engine, ask: Asked, root: Path) -> Any:
         return plain(error, root)
 
 
+async def _seqs(log: Any, key: str, word: str) -> list[int]:
+    """All hits: which come first is decided otherwise by the old engine."""
+    return sorted(hit.seq for hit in await log.search(key, word, limit=100_000))
+
+
 def _of_the_log(engine: Engine, store: Any, key: str, root: Path) -> dict[str, Asked]:
     log = store.log
     folder = engine.chat_path(root, key)
@@ -75,7 +80,7 @@ def _of_the_log(engine: Engine, store: Any, key: str, root: Path) -> dict[str, A
         return await log.head(key)
 
     async def found() -> Any:
-        return {word: [await log.search(key, word), await log.grep(key, word)] for word in _WORDS}
+        return {word: [await _seqs(log, key, word), await log.grep(key, word)] for word in _WORDS}
 
     async def scanned() -> Any:
         return [entry.sum for entry in engine.eventlog.scan(folder)]

@@ -278,5 +278,7 @@ class Work:
         return {
             "listed": listed,
             "messages": await chat.messages("anthropic"),
-            "hits": await chat.search(step.text or "plan", everything=True),
+            "hits": sorted(
+                hit.seq for hit in await chat.search(step.text or "plan", limit=100_000, everything=True)
+            ),
         }

@@ -13,6 +13,7 @@ _CHANCE = re.compile(r"(/aside/[^/]*-|/trash/|/\.new-|/redacting-)[0-9a-f]{8,16}
 _LATER: dict[str, dict[str, Any]] = {
     "Entry": {"key": None, "said_at": None},
     "Injected": {"meta": {}},
+    "Outline": {"words": {}},
     "Report": {"unproven": []},
 }
 """Fields that the old engine does not have, with their defaults. It skips what they hold."""

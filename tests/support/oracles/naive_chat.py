@@ -309,10 +309,8 @@ class NaiveChat:
         return point
 
     def rewind(self, ts: int, to: int) -> None:
-        """Calls that were answered or given up stay so: they were made."""
-        calls = tuple(call for call in self.now.calls if call.seq <= to)
         fact = Fact(self.seq + 1, ts, "rewound", about=(to,))
-        self.put(fact, replace(self.states[to], calls=calls, since=fact.seq))
+        self.put(fact, replace(self.states[to], since=fact.seq))
 
     def copy(self, key: str, at: int) -> "NaiveChat":
         other = NaiveChat(key)

@@ -16,7 +16,7 @@ from chatfold.eventlog.events import Forked
 from chatfold.eventlog.files.chat_dir import chat_path
 from chatfold.eventlog.storage import Durability
 from chatfold.projections import STANDARD, fold, start
-from chatfold.projections.snapshots import dump
+from chatfold.projections.snapshot import dump
 from tests.support.disk.simulated_disk import SimulatedDisk
 from tests.support.disk.threadless import without_threads
 from tests.support.simulation.simulated_programs import CHATS, Program, Step, durability, secret, words
@@ -115,9 +115,9 @@ class Verbs:
 
     async def later(self, step: Step, under_way: UnderWay) -> None:
         for chat in self.now.storage._queue.chats.all():
-            followup = chat.followup
+            is_sync_due = chat.is_sync_due
             self.now.storage._queue.follow_up(chat)
-            if followup == "sync":
+            if is_sync_due:
                 await self.quiet()
                 if not chat.writer._is_poisoned:
                     self._durable(chat.key)

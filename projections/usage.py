@@ -6,7 +6,7 @@ import msgspec
 
 from chatfold.eventlog import Entry, ModelCalled, ModelReturned
 from chatfold.projections.columns import Seqs
-from chatfold.projections.folding import projection
+from chatfold.projections.fold import projection
 
 _MODELS = 64
 _OTHER = "(other models)"

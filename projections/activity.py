@@ -4,6 +4,8 @@
 when the model is asked again or has answered, which is when ``messages`` closes them, too.
 """
 
+from operator import itemgetter
+
 import msgspec
 
 from chatfold.eventlog import (
@@ -11,7 +13,6 @@ from chatfold.eventlog import (
     Forked,
     MessageAdded,
     ModelCalled,
-    Rewound,
     RunFinished,
     RunStarted,
     SendConfirmed,
@@ -22,10 +23,9 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.columns import Rows, Seqs
-from chatfold.projections.folding import projection
-from chatfold.projections.packing import Unpack, pack
-from chatfold.projections.spans import includes, path
+from chatfold.projections.columns import Seqs
+from chatfold.projections.fold import projection
+from chatfold.projections.sorted_map import SortedMap
 
 WINDOW = 200
 _RUNNING = 64
@@ -51,7 +51,17 @@ class Turn(msgspec.Struct, frozen=True):
         return self.is_waiting or bool(self.run)
 
 
-@projection(Turn, version=1, on=(MessageAdded, ModelCalled, RunStarted, RunFinished, Forked))
+def _still_running(then: Turn, now: Turn) -> Turn:
+    """Going back ends no run, and begins none again."""
+    return msgspec.structs.replace(then, run=now.run)
+
+
+@projection(
+    Turn,
+    version=2,
+    on=(MessageAdded, ModelCalled, RunStarted, RunFinished, Forked),
+    rewinds=_still_running,
+)
 def turn(state: Turn, entry: Entry) -> Turn:
     match entry.event:
         case ModelCalled():
@@ -72,18 +82,21 @@ def turn(state: Turn, entry: Entry) -> Turn:
 
 
 class Sends(msgspec.Struct, frozen=True):
-    open: dict[
-        str, int
-    ] = {}  # what was to be sent and neither arrived nor failed, as far as is known: send -> seq
+    seqs: SortedMap[str, int] = SortedMap()  # by the id of the send
+
+    @property
+    def open(self) -> dict[str, int]:
+        """What was to be sent and neither arrived nor failed, as far as is known, oldest first: send -> seq."""
+        return dict(sorted(self.seqs.items(), key=itemgetter(1)))
 
 
-@projection(Sends, version=1, on=(SendRequested, SendConfirmed, SendFailed))
+@projection(Sends, version=2, on=(SendRequested, SendConfirmed, SendFailed))
 def sends(state: Sends, entry: Entry) -> Sends:
     match entry.event:
         case SendRequested(send=send):
-            return Sends({**state.open, send: entry.seq})
-        case SendConfirmed(send=send) | SendFailed(send=send) if send in state.open:
-            return Sends({other: seq for other, seq in state.open.items() if other != send})
+            return Sends(state.seqs.set(send, entry.seq))
+        case SendConfirmed(send=send) | SendFailed(send=send) if send in state.seqs:
+            return Sends(state.seqs.without(send))
     return state
 
 
@@ -98,26 +111,28 @@ class OpenCall(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Calls(msgspec.Struct, frozen=True):
-    open: tuple[OpenCall, ...] = ()  # asked and not answered, in the order they were asked
+    by_id: SortedMap[tuple[str, int], OpenCall] = SortedMap()  # and seq: an id may be used twice
+
+    @property
+    def open(self) -> tuple[OpenCall, ...]:
+        """Asked and not answered, in the order they were asked."""
+        return tuple(sorted([call for _, call in self.by_id.items()], key=lambda call: call.seq))
 
 
-@projection(Calls, version=1, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded, Rewound))
+@projection(Calls, version=3, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded), rewinds=True)
 def calls(state: Calls, entry: Entry) -> Calls:
     event = entry.event
     if type(event) is ToolCalled:
-        return Calls((*state.open, OpenCall(entry.seq, event.call, event.name, entry.run)))
-    if not state.open:
+        call = OpenCall(entry.seq, event.call, event.name, entry.run)
+        return Calls(state.by_id.set((event.call, entry.seq), call))
+    if not state.by_id:
         return state
     match event:
-        case ToolReturned(call=answered):
-            if len(state.open) == 1:  # most are answered before the next is asked
-                return Calls() if state.open[0].call == answered else state
-            one = next((call for call in state.open if call.call == answered), None)
-            return Calls(tuple(call for call in state.open if call is not one))
+        case ToolReturned(call=answered):  # the first of those with that id
+            key = next(state.by_id.keys((answered, 0)), None)
+            return Calls(state.by_id.without(key)) if key is not None and key[0] == answered else state
         case ModelCalled() | MessageAdded(role="assistant", origin="exec" | "internal"):
             return Calls()
-        case Rewound(to=to) if 0 <= to < entry.seq:
-            return Calls(tuple(call for call in state.open if call.seq <= to))
     return state
 
 
@@ -131,52 +146,23 @@ class Skill(msgspec.Struct, frozen=True, array_like=True):
     fingerprint: str = ""
 
 
-class SkillChange(msgspec.Struct, frozen=True, array_like=True):
-    """``name`` None: a rewind to seq ``to``. ``skill`` None: no longer in use."""
-
-    seq: int
-    name: str | None = None
-    skill: Skill | None = None
-    to: int = 0
-
-
-_change = Unpack(SkillChange)
-
-
 class Skills(msgspec.Struct, frozen=True):
-    active: dict[str, Skill] = {}  # by name, in the order they came into use
-    changes: Rows = Rows()
+    by_name: SortedMap[str, Skill] = SortedMap()
+
+    @property
+    def active(self) -> dict[str, Skill]:
+        """By name, in the order they came into use."""
+        return dict(sorted(self.by_name.items(), key=lambda one: one[1].seq))
 
 
-@projection(Skills, version=2, on=(SkillActivated, SkillDeactivated, Rewound))
+@projection(Skills, version=4, on=(SkillActivated, SkillDeactivated), rewinds=True)
 def skills(state: Skills, entry: Entry) -> Skills:
     match entry.event:
         case SkillActivated(name=name, fingerprint=fingerprint):
-            change = SkillChange(entry.seq, name, Skill(entry.seq, fingerprint))
-        case SkillDeactivated(name=name):
-            change = SkillChange(entry.seq, name)
-        case Rewound(to=to) if 0 <= to < entry.seq:
-            change = SkillChange(entry.seq, to=to)
-        case _:
-            return state
-    changes = state.changes.append(pack(change))
-    return Skills(_changed(state.active, change) if change.name is not None else _active(changes), changes)
-
-
-def _changed(active: dict[str, Skill], change: SkillChange) -> dict[str, Skill]:
-    others = {name: skill for name, skill in active.items() if name != change.name}
-    return others if change.name is None or change.skill is None else {**others, change.name: change.skill}
-
-
-def _active(packed: Rows) -> dict[str, Skill]:
-    """After a rewind: what the changes on the way that is left add up to."""
-    changes = [_change(data) for data in packed]
-    left = path(((change.seq, change.to) for change in changes if change.name is None), 1 << 62)
-    active: dict[str, Skill] = {}
-    for change in changes:
-        if includes(left, change.seq):
-            active = _changed(active, change)
-    return active
+            return Skills(state.by_name.set(name, Skill(entry.seq, fingerprint)))
+        case SkillDeactivated(name=name) if name in state.by_name:
+            return Skills(state.by_name.without(name))
+    return state
 
 
 # --- executions ------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from chatfold.eventlog import Head
-from chatfold.projections.folding import Projection, View
+from chatfold.projections.fold import Projection, View
 
 _States = dict[str, tuple[int, memoryview]]  # not copied before they are unpacked
 _encode = msgspec.msgpack.Encoder().encode

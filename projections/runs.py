@@ -15,9 +15,9 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.activity import WINDOW
 from chatfold.projections.text import clipped, text_of
 from chatfold.projections.wire import words_of
-from chatfold.projections.work import WINDOW
 
 _PREVIEW = 2000
 _ERROR = 200
