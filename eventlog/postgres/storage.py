@@ -250,7 +250,8 @@ class PostgresStorage(Storage):
     # --- caches --------------------------------------------------------------------------------------------
 
     async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
-        await store_snapshot(self._server, chat, head, data, erasures)
+        if not self.read_only:
+            await store_snapshot(self._server, chat, head, data, erasures)
 
     def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         return load_snapshots(self._server, chat, last)

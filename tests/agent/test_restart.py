@@ -1,5 +1,6 @@
 """What is there after a restart, in another store, or when the chat is not the one it was."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -153,7 +154,7 @@ async def test_a_snapshot_for_later_does_not_mind_that_the_chat_is_gone(store: S
     await turns(chat, 127)
     await chat.record(user("the last one"), assistant("deleted before its snapshot is taken"))
     await store.delete("chat")
-    await store.close()
+    await asyncio.gather(*store._later)
     assert [head async for head, _ in store.log.storage.load_snapshots("chat")] == []
 
 

@@ -24,7 +24,7 @@ class Postgres(Backend):
     def forget_caches(self) -> None:
         schema = self.address.partition("schema=")[2]
         cluster = shared_cluster()
-        if cluster.execute(f"SELECT FROM pg_namespace WHERE nspname = '{schema}'"):
+        if cluster.execute(f"SELECT 1 FROM pg_namespace WHERE nspname = '{schema}'"):
             cluster.execute(f"DELETE FROM {schema}.snapshot; DELETE FROM {schema}.listing")
 
     def interrupt(self, storage: Storage, work: Callable[[], Awaitable[object]]) -> None:

@@ -41,7 +41,7 @@ class Postgres(Side):
         store._later.add(closing)  # somebody keeps it until it is done
 
     def forget_caches(self) -> None:
-        shared_cluster().execute(f"DELETE FROM {self.schema}.snapshot")
+        shared_cluster().execute(f"DELETE FROM {self.schema}.snapshot; DELETE FROM {self.schema}.listing")
 
     def remove(self) -> None:
         shutil.rmtree(self.root)

@@ -103,7 +103,7 @@ def test_a_schema_without_chats_is_no_store(address: str) -> None:
     done = CliRunner().invoke(cli, ["ls", "--store", address])
     assert done.exit_code == 3
     schema = address.partition("schema=")[2]
-    assert not shared_cluster().execute(f"SELECT FROM pg_namespace WHERE nspname = '{schema}'")
+    assert not shared_cluster().execute(f"SELECT 1 FROM pg_namespace WHERE nspname = '{schema}'")
 
 
 async def test_a_damaged_chat_is_not_read(folder: Path, address: str) -> None:

@@ -14,6 +14,7 @@ from chatfold.agent import Chat, Moment, Store, assistant, user
 from chatfold.agent.summary import Material
 from chatfold.eventlog import Event, FileStorage, MemoryStorage, Text, ToolCalled, ToolReturned
 from tests.support.clock import TickingClock
+from tests.support.postgres import shared_cluster
 
 
 def files(root: Path) -> Store:
@@ -21,11 +22,28 @@ def files(root: Path) -> Store:
     return Store(FileStorage(root, clock=TickingClock(), segment_bytes=2000, durability="off"))
 
 
-# In memory every time; in files, which waits for the disk, in the campaign, of which CI runs this part.
-@pytest.fixture(name="store", params=[pytest.param("files", marks=pytest.mark.campaign), "memory"])
+def memory(_: Path) -> Store:
+    return Store(MemoryStorage(clock=TickingClock()))
+
+
+def postgres(_: Path) -> Store:
+    """In a schema that nobody has used. The server is gone when the tests are, and its schemas with it."""
+    address = shared_cluster().address()
+    from chatfold.eventlog.postgres.storage import PostgresStorage
+
+    return Store(PostgresStorage(address, clock=TickingClock()))
+
+
+# In memory every time; where something is waited for, the disk or a server, in the campaign, of which CI runs this part.
+STORES = {"files": files, "memory": memory, "postgres": postgres}
+
+
+@pytest.fixture(
+    name="store",
+    params=["memory", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("files", "postgres"))],
+)
 async def a_store(request: pytest.FixtureRequest, root: Path) -> AsyncIterator[Store]:
-    memory = Store(MemoryStorage(clock=TickingClock()))
-    async with files(root) if request.param == "files" else memory as store:
+    async with STORES[request.param](root) as store:
         yield store
 
 
