@@ -210,10 +210,11 @@ class Chat(Moment):
 
     async def _reopen(self) -> None:
         """The history was changed: what was folded before may hold what was erased."""
-        self._opened = await open_view(
-            self.log, self.key, projections=self._kept.projections, later=self._later
-        )
-        self._kept, self._head, self._new = self._opened.view, self._opened.view.head, []
+        opened = await open_view(self.log, self.key, projections=self._kept.projections, later=self._later)
+        if (
+            opened.view.seq >= self.seq
+        ):  # else another task has opened it meanwhile, after this one, and knows more
+            self._opened, self._kept, self._head, self._new = opened, opened.view, opened.view.head, []
 
     async def decide(
         self,
