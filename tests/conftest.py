@@ -12,6 +12,7 @@ from chatfold.eventlog import FileStorage, Log
 from tests.support import profile
 from tests.support.ci import Account
 from tests.support.clock import TickingClock
+from tests.support.storages import OFTEN, OPENERS, Opener
 
 profile.load()
 _CAMPAIGN = Path(__file__).with_name("campaign")
@@ -54,6 +55,12 @@ def clock() -> TickingClock:
 def root(tmp_path: Path) -> Path:
     """Where the store of ``log`` is."""
     return tmp_path / "store"
+
+
+@pytest.fixture(params=OFTEN)
+def storages(request: pytest.FixtureRequest, root: Path) -> Opener:
+    """Opens one place, again and again."""
+    return OPENERS[request.param](root)
 
 
 @pytest.fixture

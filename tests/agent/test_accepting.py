@@ -3,7 +3,6 @@
 import asyncio
 import gc
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,8 @@ from tests.support.acting import (
     users,
 )
 from tests.support.agent_runs import agent, events, step
-from tests.support.chats import a_store, files  # noqa: F401
+from tests.support.chats import a_store  # noqa: F401
+from tests.support.storages import Opener, lasting
 
 
 @tool
@@ -96,19 +96,21 @@ async def test_what_fails_in_the_background_is_in_the_log_and_stops_nobody_else(
     assert is_empty(made)
 
 
-async def test_leaving_the_agent_waits_for_what_was_accepted(root: Path) -> None:
-    store = files(root)
+@lasting
+async def test_leaving_the_agent_waits_for_what_was_accepted(storages: Opener) -> None:
+    store = Store(storages())
     made, _ = agent(store, repeat(echo), [])
     async with made:
         await made.accept("chat", "hello")
-    async with files(root) as again:
+    async with Store(storages()) as again:
         assert await said(await again.chat("chat"), "assistant") == ["answer to hello"]
 
 
 # --- after a restart -------------------------------------------------------------------------------------
 
 
-async def test_a_new_agent_answers_everything_that_the_killed_one_had_accepted(root: Path) -> None:
+@lasting
+async def test_a_new_agent_answers_everything_that_the_killed_one_had_accepted(storages: Opener) -> None:
     begun = asyncio.Event()
 
     @tool
@@ -117,7 +119,7 @@ async def test_a_new_agent_answers_everything_that_the_killed_one_had_accepted(r
         begun.set()
         return str(await asyncio.Event().wait())
 
-    store, model = files(root), Paused()
+    store, model = Store(storages()), Paused()
     made = Agent(model=model, store=store, tools=[wait], side_by_side=3)
     for key in ("answered", "in a tool", "asked", "not begun", "not begun either"):
         await made.accept(key, f"hello from {key}")
@@ -129,7 +131,7 @@ async def test_a_new_agent_answers_everything_that_the_killed_one_had_accepted(r
     asked = {key_of((await model.asked()).payload) for _ in range(2)}
     await made.accept("asked", "and more")
     await killed(made, store)
-    async with files(root) as store:
+    async with Store(storages()) as store:
         made, again = agent(store, repeat(echo), [wait])
         pending = await made.resume_all()
         assert asked | {"in a tool"} <= set(pending)
@@ -239,11 +241,14 @@ async def test_the_same_message_twice_is_one_event_one_run_and_one_result(store:
     assert await said(await store.chat("chat")) == ["hello", "something else"]
 
 
-async def test_a_message_delivered_again_after_a_restart_is_the_one_that_was_answered(root: Path) -> None:
-    async with files(root) as store:
+@lasting
+async def test_a_message_delivered_again_after_a_restart_is_the_one_that_was_answered(
+    storages: Opener,
+) -> None:
+    async with Store(storages()) as store:
         made, _ = agent(store, ["first"], [])
         before = await made.run("chat", "hello", id="tg-1")
-    async with files(root) as store:
+    async with Store(storages()) as store:
         made, model = agent(store, ["second"], [])
         assert await made.run("chat", "hello", id="tg-1") == before
         with pytest.raises(IdConflict):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Chat, Store, assistant, user
+from chatfold.agent.opening import Opened, open_view
 from chatfold.eventlog import (
     Conflict,
     Data,
@@ -25,7 +26,8 @@ from chatfold.eventlog import (
     Text,
     ToolCalled,
 )
-from tests.support.chats import a_chat, a_store, files, finished, roles, started, texts, turns  # noqa: F401
+from tests.support.chats import a_chat, a_store, finished, roles, started, texts, turns  # noqa: F401
+from tests.support.storages import Opener, lasting
 
 # --- recording -------------------------------------------------------------------------------------------
 
@@ -92,11 +94,12 @@ async def test_what_the_user_wrote_reaches_the_model_byte_for_byte(store: Store,
 
 
 @pytest.mark.campaign
-async def test_a_message_of_fifty_megabytes_is_kept(root: Path) -> None:
+@lasting
+async def test_a_message_of_fifty_megabytes_is_kept(storages: Opener) -> None:
     text = "五十 MB of words, " * 2_500_000
-    async with files(root) as store:
+    async with Store(storages()) as store:
         await (await store.chat("chat")).user(text)
-    async with files(root) as store:
+    async with Store(storages()) as store:
         [message] = await (await store.chat("chat")).shown()
         assert message.parts == (Text(text),)
 
@@ -118,12 +121,13 @@ async def test_a_message_delivered_twice_is_recorded_once_also_after_a_restart(s
         await (await store.chat("chat")).user("something else", id="tg-991")
 
 
-async def test_a_message_delivered_again_after_the_process_ended_is_recorded_once(root: Path) -> None:
-    async with files(root) as store:
+@lasting
+async def test_a_message_delivered_again_after_the_process_ended_is_recorded_once(storages: Opener) -> None:
+    async with Store(storages()) as store:
         chat = await store.chat("chat")
         await chat.user("hi", id="tg-991")
         await turns(chat, 40)
-    async with files(root) as store:
+    async with Store(storages()) as store:
         chat = await store.chat("chat")
         assert (await chat.user("hi", id="tg-991")).seq == 1
         assert (chat.seq, len(await texts(chat))) == (81, 81)
@@ -140,14 +144,15 @@ PARTS: tuple[Part, ...] = (
 )
 
 
-async def test_bytes_images_and_nested_parts_come_back_as_they_were(root: Path) -> None:
+@lasting
+async def test_bytes_images_and_nested_parts_come_back_as_they_were(storages: Opener) -> None:
     signature: dict[str, Any] = {"thought_signature": b"\xff\x00not utf-8", "scores": [1, 2.5, None]}
-    async with files(root) as store:
+    async with Store(storages()) as store:
         chat = await store.chat("chat")
         await chat.user(*PARTS, meta=signature)
         call = await chat.tool_called("look", {"raw": b"\x80"})
         await chat.record(call.returned(*PARTS))
-    async with files(root) as store:
+    async with Store(storages()) as store:
         [said, called, returned] = [entry.event async for entry in (await store.chat("chat")).entries()]
     assert said == user(*PARTS, meta=signature)
     assert called == ToolCalled(call.call, "look", {"raw": b"\x80"})
@@ -225,6 +230,31 @@ async def test_tasks_that_record_while_others_erase_see_their_own_words(store: S
     await asyncio.gather(*(say(number) for number in range(10)), *(chat.redact(seq) for seq in (1, 3, 5)))
     assert chat.seq == 33
     assert (await texts(chat)).count("[redacted]") == 3
+
+
+async def test_a_view_that_was_opened_earlier_and_comes_later_takes_nothing_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tasks erase; what the first one reads after that arrives when the second one is through."""
+    chat = await store.chat("chat")
+    await turns(chat, 5)
+    has_read, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def late(*args: Any, **options: Any) -> Opened:
+        monkeypatch.undo()
+        opened = await open_view(*args, **options)
+        has_read.set()
+        await may_go_on.wait()
+        return opened
+
+    monkeypatch.setattr("chatfold.agent.chat.open_view", late)
+    first = asyncio.create_task(chat.redact(1))
+    await has_read.wait()
+    await chat.redact(3)
+    may_go_on.set()
+    await first
+    assert chat.seq == 12
+    assert (await texts(chat)).count("[redacted]") == 2
 
 
 async def test_what_others_wrote_is_folded_before_what_i_write(store: Store) -> None:

@@ -27,7 +27,6 @@ from chatfold.eventlog import (
     FileStorage,
     Head,
     Log,
-    MemoryStorage,
     NoSuchChat,
     NoSuchPoint,
     repair,
@@ -44,6 +43,7 @@ from tests.support.histories import talks, user
 from tests.support.judges.talk import digest_of
 from tests.support.listing import SETTLED_S, settle, tokens
 from tests.support.profile import searched
+from tests.support.storages import Opener, everywhere
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 KEYS = ("a", "B/ü", "too long for a folder " * 10)
@@ -215,9 +215,9 @@ TestLists.settings = searched(1)
 # --- what a list shows -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["files", "memory"])
-async def test_a_chat_is_listed_with_what_a_list_shows(root: Path, kind: str) -> None:
-    async with Store(FileStorage(root) if kind == "files" else MemoryStorage()) as store:
+@everywhere
+async def test_a_chat_is_listed_with_what_a_list_shows(storages: Opener) -> None:
+    async with Store(storages()) as store:
         assert await listed(store) == []
         await (await store.chat("nobody")).messages("openai")
         await store.log.append("chat", ChatStarted("chat", "A title"), user("why"))
@@ -228,11 +228,9 @@ async def test_a_chat_is_listed_with_what_a_list_shows(root: Path, kind: str) ->
         assert await as_opened(store.log) == [chat, fork]
 
 
-@pytest.mark.parametrize("kind", ["files", "memory"])
-async def test_a_chat_that_took_the_place_of_one_with_as_many_entries_is_listed(
-    root: Path, kind: str
-) -> None:
-    async with Store(FileStorage(root) if kind == "files" else MemoryStorage()) as store:
+@everywhere
+async def test_a_chat_that_took_the_place_of_one_with_as_many_entries_is_listed(storages: Opener) -> None:
+    async with Store(storages()) as store:
         for title in ("One title", "Two title"):
             await store.log.append("chat", ChatStarted("chat", title))
             assert [one.outline.title for one in await listed(store)] == [title]

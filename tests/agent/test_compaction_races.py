@@ -11,6 +11,7 @@ from chatfold.agent import Chat, Policy, Store, assistant, user
 from chatfold.agent.summary import Material
 from chatfold.eventlog import Compacted, Text, ToolReturned
 from tests.support.chats import a_chat, a_store, block, files, finished, started, texts, told, turns  # noqa: F401
+from tests.support.storages import Opener, lasting
 
 KEEP_2 = Policy(keep=2)
 
@@ -101,8 +102,9 @@ async def test_of_many_that_compact_one_chat_at_once_one_does(store: Store) -> N
     assert len(await summaries(chats[0])) == 1
 
 
-async def test_of_two_stores_of_one_folder_that_compact_at_once_one_does(root: Path) -> None:
-    async with files(root) as here, files(root) as there:
+@lasting
+async def test_of_two_stores_of_one_folder_that_compact_at_once_one_does(storages: Opener) -> None:
+    async with Store(storages()) as here, Store(storages()) as there:
         chats = [await here.chat("chat"), await there.chat("chat")]
         await turns(chats[0], 10)
         asked = asyncio.Barrier(2)

@@ -15,6 +15,7 @@ from chatfold.replay import Replay
 from tests.support.agent_runs import agent, events, step
 from tests.support.chats import a_store, files  # noqa: F401
 from tests.support.histories import assistant, user
+from tests.support.storages import Opener, lasting
 
 
 @tool
@@ -152,8 +153,9 @@ async def test_every_way_to_a_view_goes_back_as_far(tmp_path: Path, caches: str)
         assert replay.view.states == whole.states
 
 
-async def test_two_that_write_one_chat_go_back_together(tmp_path: Path) -> None:
-    async with files(tmp_path) as one, files(tmp_path) as other:
+@lasting
+async def test_two_that_write_one_chat_go_back_together(storages: Opener) -> None:
+    async with Store(storages()) as one, Store(storages()) as other:
         here, there = await one.chat("chat"), await other.chat("chat")
         for number in range(2 * MEMORY):
             await here.record(MessageAdded("user", user(f"{number}").parts))

@@ -18,6 +18,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import contexts, skills, usage
 from tests.support.chats import a_store, block, files, texts, turns  # noqa: F401
+from tests.support.storages import Opener, lasting
 
 EVENTS: tuple[Event, ...] = (
     user("why"),
@@ -30,19 +31,21 @@ EVENTS: tuple[Event, ...] = (
 )
 
 
-async def test_a_chat_opened_again_after_any_event_is_as_it_was(root: Path) -> None:
+@lasting
+async def test_a_chat_opened_again_after_any_event_is_as_it_was(storages: Opener) -> None:
     for number, event in enumerate(EVENTS, 1):
-        async with files(root) as store:
+        async with Store(storages()) as store:
             chat = await store.chat("chat")
             await chat.record(event)
             live, shown = chat.view, await chat.shown()
-        async with files(root) as store:
+        async with Store(storages()) as store:
             chat = await store.chat("chat")
             assert (chat.seq, chat.view, await chat.shown()) == (number, live, shown)
 
 
-async def test_times_are_what_they_were_whatever_is_done_later(root: Path) -> None:
-    async with files(root) as store:
+@lasting
+async def test_times_are_what_they_were_whatever_is_done_later(storages: Opener) -> None:
+    async with Store(storages()) as store:
         chat = await store.chat("chat")
         await turns(chat, 5)
         times = [entry.ts async for entry in chat.entries()]
@@ -50,13 +53,14 @@ async def test_times_are_what_they_were_whatever_is_done_later(root: Path) -> No
         await chat.new_context()
         await chat.load_context(context_id="main")
         await chat.rewind(4)
-    async with files(root) as store:
+    async with Store(storages()) as store:
         assert [entry.ts async for entry in (await store.chat("chat")).entries(last=10)] == times
     assert len(set(times)) == 5  # one an append
 
 
-async def test_skills_ids_and_counters_are_restored(root: Path) -> None:
-    async with files(root) as store:
+@lasting
+async def test_skills_ids_and_counters_are_restored(storages: Opener) -> None:
+    async with Store(storages()) as store:
         chat = await store.chat("chat")
         await chat.activate_skill("pptx", "how to make slides")
         await chat.activate_skill("pdf")
@@ -65,7 +69,7 @@ async def test_skills_ids_and_counters_are_restored(root: Path) -> None:
         await chat.record(ModelCalled("m", "r"), ModelReturned({"input_tokens": 7, "output_tokens": 3}))
         there = await chat.new_context("there")
         await chat.checkpoint("here")
-    async with files(root) as store:
+    async with Store(storages()) as store:
         chat = await store.chat("chat")
         assert list(chat[skills].active) == ["pptx"]
         assert (chat[usage].tokens, chat[contexts].active.id) == (10, there)
@@ -77,7 +81,8 @@ async def test_skills_ids_and_counters_are_restored(root: Path) -> None:
 # --- in another store ------------------------------------------------------------------------------------
 
 
-async def test_a_chat_in_memory_gets_a_place_on_disk_with_everything_once(root: Path) -> None:
+@lasting
+async def test_a_chat_in_memory_gets_a_place_on_disk_with_everything_once(storages: Opener) -> None:
     scratch = await Store.memory().chat("scratch")
     await scratch.user("hi", id="tg-1")
     await turns(scratch, 60)
@@ -86,7 +91,7 @@ async def test_a_chat_in_memory_gets_a_place_on_disk_with_everything_once(root: 
     await scratch.new_context("docs")
     await scratch.user("kept?")
     before = [entry async for entry in scratch.entries()]
-    async with files(root) as store:
+    async with Store(storages()) as store:
         kept = await store.import_(scratch, "kept")
         assert [entry async for entry in kept.entries()] == before
         assert (kept.view.fingerprint, await kept.shown()) == (
@@ -96,7 +101,7 @@ async def test_a_chat_in_memory_gets_a_place_on_disk_with_everything_once(root: 
         with pytest.raises(ChatExists):
             await store.import_(scratch, "kept")
         await kept.assistant("yes")
-    async with files(root) as store:
+    async with Store(storages()) as store:
         kept = await store.chat("kept")
         assert await texts(kept) == ["kept?", "yes"]
         assert (await kept.user("hi", id="tg-1")).seq == 1
@@ -105,9 +110,10 @@ async def test_a_chat_in_memory_gets_a_place_on_disk_with_everything_once(root: 
     assert await texts(scratch) == ["kept?"]
 
 
-async def test_a_chat_without_an_event_cannot_be_imported_and_leaves_nothing(root: Path) -> None:
+@lasting
+async def test_a_chat_without_an_event_cannot_be_imported_and_leaves_nothing(storages: Opener) -> None:
     nothing = await Store.memory().chat("nothing")
-    async with files(root) as store:
+    async with Store(storages()) as store:
         with pytest.raises(NoSuchChat):
             await store.import_(nothing, "kept")
         assert [listed.key async for listed in store.chats()] == []

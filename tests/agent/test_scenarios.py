@@ -21,6 +21,7 @@ from chatfold.projections.to_seeds import active_lines, archive_file, index_file
 from tests.support.acting import Paused, is_whole, key_of, said, users, words
 from tests.support.agent_runs import Outbox, agent, events, returned, step
 from tests.support.chats import a_store, files  # noqa: F401
+from tests.support.storages import Opener, lasting
 
 PRIVATE = "telegram-chat-8444574557"
 TOPICS = ("telegram-chat--1003761993516-topic-3", "telegram-chat--1003761993516-topic-33")
@@ -129,9 +130,10 @@ async def test_a_successful_send_is_exactly_one_row_of_the_transcript_marked_as_
     assert [text for _, _, text in outbox.sent] == ["Because of strip()."]
 
 
-async def test_another_process_goes_on_where_the_last_one_was(root: Path) -> None:
+@lasting
+async def test_another_process_goes_on_where_the_last_one_was(storages: Opener) -> None:
     for number in range(4):
-        async with files(root) as store:
+        async with Store(storages()) as store:
             made, model = agent(store, [f"answer {number}"], [])
             await made.run(PRIVATE, f"question {number}")
             assert users(model.payloads[0]) == [f"question {n}" for n in range(number + 1)]

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from chatfold.agent import Store
+from chatfold.eventlog import Storage
 from tests.support.judges.judging_runs import Ending, judge, judge_closed, judge_left, revive
+from tests.support.postgres import shared_cluster
 from tests.support.processes.children import started
-from tests.support.processes.killed_runs import World, agent_in, on_disk, talk
+from tests.support.processes.killed_runs import World, agent_in, in_database, on_disk, storage_in, talk
 
 LONG = "CHATFOLD_LONG" in os.environ
 
@@ -30,12 +32,13 @@ def nursery() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def template(fast_folder: Path) -> Path:
-    async def prepare() -> None:
-        async with Store(on_disk(fast_folder / "template")) as store:
-            await talk(store)
-
-    asyncio.run(prepare())
+    asyncio.run(_prepare(on_disk(fast_folder / "template")))
     return fast_folder / "template"
+
+
+async def _prepare(storage: Storage) -> None:
+    async with Store(storage) as store:
+        await talk(store)
 
 
 def _is_killed(nursery: subprocess.Popen[str], verb: str, place: Path, moment: str, nth: int) -> bool:
@@ -51,7 +54,7 @@ def _is_killed(nursery: subprocess.Popen[str], verb: str, place: Path, moment: s
 async def _gone_on_with(place: Path, known: Ending | None) -> Ending:
     left = await judge_left(place)
     world = World(place)
-    async with agent_in(world, on_disk(place)) as agent:
+    async with agent_in(world, storage_in(place)) as agent:
         ending = await judge(agent, world, await revive(agent, left), known)
     judge_closed(place)
     return ending
@@ -112,6 +115,23 @@ def test_killed_before_a_change_to_the_disk_or_in_a_write_a_run_is_gone_on_with(
         place = template.parent / f"{moment} {nth}"
         shutil.copytree(template, place)
         killed = _is_killed(nursery, "begin", place, moment, nth)
+        _judged(place, known)
+        if not killed:
+            break
+        kills += 1
+    assert kills > 12
+
+
+def test_killed_on_a_database_a_run_is_gone_on_with_and_ends_as_in_files(
+    nursery: subprocess.Popen[str], fast_folder: Path, known: Ending
+) -> None:
+    kills = 0
+    for nth in count(1, 1 if LONG else 5):
+        place = fast_folder / f"database {nth}"
+        place.mkdir()
+        (place / "database").write_text(shared_cluster().address())
+        asyncio.run(_prepare(in_database(place)))
+        killed = _is_killed(nursery, "begin", place, "event", nth)
         _judged(place, known)
         if not killed:
             break

@@ -8,8 +8,9 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from chatfold.eventlog import ChatDeleted, Entry, FileStorage, Log, MemoryStorage, Noted
+from chatfold.eventlog import ChatDeleted, Entry, FileStorage, Log, Noted
 from chatfold.eventlog.files import notify, reading
+from tests.support.storages import Opener, everywhere
 
 
 async def _collect(log: Log, chat: str, count: int, after: int = 0) -> list[Entry]:
@@ -21,9 +22,9 @@ async def _collect(log: Log, chat: str, count: int, after: int = 0) -> list[Entr
     return found
 
 
-@pytest.mark.parametrize("storage", ["memory", "files"])
-async def test_a_follower_sees_what_was_and_then_what_comes(storage: str, root: Path) -> None:
-    async with Log(MemoryStorage() if storage == "memory" else FileStorage(root)) as log:
+@everywhere
+async def test_a_follower_sees_what_was_and_then_what_comes(storages: Opener) -> None:
+    async with Log(storages()) as log:
         await log.append("chat", Noted("before"))
         follower = asyncio.create_task(_collect(log, "chat", 3))
         await asyncio.sleep(0.05)
@@ -32,9 +33,9 @@ async def test_a_follower_sees_what_was_and_then_what_comes(storage: str, root: 
             assert [entry.seq for entry in await follower] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("storage", ["memory", "files"])
-async def test_a_follower_may_come_before_the_chat(storage: str, root: Path) -> None:
-    async with Log(MemoryStorage() if storage == "memory" else FileStorage(root)) as log:
+@everywhere
+async def test_a_follower_may_come_before_the_chat(storages: Opener) -> None:
+    async with Log(storages()) as log:
         follower = asyncio.create_task(_collect(log, "chat", 1))
         await asyncio.sleep(0.05)
         await log.append("chat", Noted("first"))

@@ -1,19 +1,16 @@
-"""The chats that change, one after the other, in files and in memory. PostgreSQL has its own in ``tests/postgres``."""
+"""The chats that change, one after the other. What PostgreSQL promises beyond that is in ``tests/postgres``."""
 
 import asyncio
 from contextlib import aclosing
-from pathlib import Path
-
-import pytest
 
 from chatfold.agent import Store
-from chatfold.eventlog import FileStorage, Log, MemoryStorage, Noted
+from chatfold.eventlog import Log, Noted
+from tests.support.storages import Opener, everywhere
 
 
-@pytest.mark.parametrize("kind", ["files", "memory"])
-async def test_every_chat_that_changes_is_told(root: Path, kind: str) -> None:
-    storage = FileStorage(root) if kind == "files" else MemoryStorage()
-    async with Log(storage) as log, asyncio.timeout(20):
+@everywhere
+async def test_every_chat_that_changes_is_told(storages: Opener) -> None:
+    async with Log(storages()) as log, asyncio.timeout(20):
         await log.append("a", Noted("one"))
         await log.append("b", Noted("one"))
         told: list[str] = []

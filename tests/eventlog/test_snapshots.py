@@ -1,16 +1,18 @@
 """Snapshots are kept as they are given, found newest first, and passed over when they are not what they say."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.eventlog import FileStorage, Head, Log, MemoryStorage, MessageAdded, Noted, Storage, Text
+from chatfold.eventlog import FileStorage, Head, Log, MessageAdded, Noted, Storage, Text
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.redact import redact_chats
 from chatfold.eventlog.files.segment import bisect_line, read_line_before
+from tests.support.storages import OPENERS
 
 
 def say(text: str) -> MessageAdded:
@@ -21,14 +23,15 @@ async def seqs(storage: Storage, last: int | None = None) -> list[int]:
     return [head.seq async for head, _ in storage.load_snapshots("chat", last)]
 
 
-@pytest.fixture(params=["files", "memory"])
-async def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+@pytest.fixture(params=OPENERS)
+async def filled(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Log]:
     """A chat of several segments."""
-    storage = FileStorage(tmp_path, segment_bytes=30_000) if request.param == "files" else MemoryStorage()
-    log = Log(storage)
-    for number in range(0, 9_000, 500):
-        await log.append("chat", *(Noted(str(number + more)) for more in range(500)), durability="off")
-    return log
+    is_files = request.param == "files"
+    storage = FileStorage(tmp_path, segment_bytes=30_000) if is_files else OPENERS[request.param](tmp_path)()
+    async with Log(storage) as log:
+        for number in range(0, 9_000, 500):
+            await log.append("chat", *(Noted(str(number + more)) for more in range(500)), durability="off")
+        yield log
 
 
 async def test_what_is_kept_is_found_as_it_was_given(filled: Log) -> None:

@@ -1,8 +1,7 @@
-"""The list of chats reads a page with one question, and no cache of a chat outlives what was erased or deleted in it."""
+"""No cache of a chat outlives what was erased or deleted in it. What a list asks for is in ``test_round_trips``."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,7 +11,6 @@ import psycopg
 
 from chatfold.agent import Store, user
 from chatfold.eventlog import Head, Log, Noted
-from chatfold.eventlog.postgres.server import Server
 from chatfold.eventlog.postgres.storage import PostgresStorage
 from chatfold.eventlog.storage import ChatRow
 from chatfold.testing.strategies import LONG_TEXTS
@@ -39,26 +37,6 @@ async def row_of(log: Log) -> ChatRow:
 
 def count(address: str, table: str) -> object:
     return shared_cluster().execute(f"SELECT count(*) FROM {address.partition('schema=')[2]}.{table}")[0][0]
-
-
-async def test_a_list_of_what_did_not_change_asks_for_the_mark_and_the_page(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    ask = Server.rows
-
-    async def counted(server: Server, text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        asked.append(text)
-        return await ask(server, text, values)
-
-    async with Store(address) as store:
-        for key in ("a", "b", "c"):
-            await (await store.chat(key)).record(user(f"hello {key}"))
-        first = [one async for one in store.chats()]
-        monkeypatch.setattr(Server, "rows", counted)
-        assert [one async for one in store.chats()] == first
-    assert len(asked) == 2
-    assert [one.outline.title for one in first] == ["hello a", "hello b", "hello c"]
 
 
 async def test_a_list_that_may_not_write_is_the_same(address: str) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of ``agent`` share: a store with small segments, a chat in it, and what a model reads there.
+"""What the tests of ``agent`` share: a store, a chat in it, and what a model reads there.
 
 A test module that takes ``store`` or ``chat`` imports the fixtures ``a_store`` and ``a_chat``.
 """
@@ -12,38 +12,18 @@ import pytest
 
 from chatfold.agent import Chat, Moment, Store, assistant, user
 from chatfold.agent.summary import Material
-from chatfold.eventlog import Event, FileStorage, MemoryStorage, Text, ToolCalled, ToolReturned
-from tests.support.clock import TickingClock
-from tests.support.postgres import shared_cluster
+from chatfold.eventlog import Event, Text, ToolCalled, ToolReturned
+from tests.support import storages
+from tests.support.storages import Opener
 
 
 def files(root: Path) -> Store:
-    """A store in this folder, with segments that roll often."""
-    return Store(FileStorage(root, clock=TickingClock(), segment_bytes=2000, durability="off"))
+    return Store(storages.files(root)())
 
 
-def memory(_: Path) -> Store:
-    return Store(MemoryStorage(clock=TickingClock()))
-
-
-def postgres(_: Path) -> Store:
-    """In a schema that nobody has used. The server is gone when the tests are, and its schemas with it."""
-    address = shared_cluster().address()
-    from chatfold.eventlog.postgres.storage import PostgresStorage
-
-    return Store(PostgresStorage(address, clock=TickingClock()))
-
-
-# In memory every time; where something is waited for, the disk or a server, in the campaign, of which CI runs this part.
-STORES = {"files": files, "memory": memory, "postgres": postgres}
-
-
-@pytest.fixture(
-    name="store",
-    params=["memory", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("files", "postgres"))],
-)
-async def a_store(request: pytest.FixtureRequest, root: Path) -> AsyncIterator[Store]:
-    async with STORES[request.param](root) as store:
+@pytest.fixture(name="store")
+async def a_store(storages: Opener) -> AsyncIterator[Store]:
+    async with Store(storages()) as store:
         yield store
 
 

@@ -3,8 +3,8 @@
     runs      for each line ``VERB FOLDER MOMENT`` on stdin, a process that does it and is killed at that moment;
               answers ``killed``, or ``through`` if the moment never came
 
-FOLDER holds ``root``, the store, and beside it what the world saw: ``deeds``, each execution of a tool, and ``outbox``, each
-message that went out. Neither is taken back by a kill.
+FOLDER holds ``root``, the store, or ``database``, the address of one, and beside it what the world saw: ``deeds``, each execution
+of a tool, and ``outbox``, each message that went out. Neither is taken back by a kill.
 """
 
 import asyncio
@@ -233,6 +233,18 @@ def on_disk(folder: Path, disk: Disk | None = None) -> FileStorage:
     return FileStorage(folder / "root", disk=disk, clock=lambda: NOON, segment_bytes=6_000)
 
 
+def in_database(folder: Path, *, read_only: bool = False) -> Storage:
+    """Who dies keeps others out for two seconds."""
+    from chatfold.eventlog.postgres.storage import PostgresStorage
+
+    address = (folder / "database").read_text()
+    return PostgresStorage(address, read_only=read_only, clock=lambda: NOON, lease_seconds=2)
+
+
+def storage_in(folder: Path, disk: Disk | None = None) -> Storage:
+    return in_database(folder) if (folder / "database").exists() else on_disk(folder, disk)
+
+
 def in_memory() -> MemoryStorage:
     return MemoryStorage(clock=lambda: NOON)
 
@@ -276,7 +288,7 @@ def _after(nth: int) -> Callable[[], None]:
 async def _do(verb: str, folder: Path, moment: str, nth: int) -> None:
     disk = DyingDisk(nth, torn=moment == "torn") if moment in ("disk", "torn") else None
     world = World(folder, _after(nth if disk is None else 0))
-    async with agent_in(world, on_disk(folder, disk)) as agent:
+    async with agent_in(world, storage_in(folder, disk)) as agent:
         await VERBS[verb](agent)
 
 
