@@ -4,7 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
+from chatfold.agent.models import Request, scripted_payload
 from chatfold.eventlog import (
     CompactionReverted,
     ContextCleared,
@@ -224,6 +227,17 @@ def test_a_result_of_nothing_is_a_result() -> None:
     made = prompt(called(), ToolReturned("c1"))
     assert openai_chat(made)[-1]["content"] == "(no output)"
     assert "content" not in anthropic(made)["messages"][-1]["content"][0]
+
+
+def test_the_meta_of_events_goes_along_and_no_script_is_asked_with_it() -> None:
+    asked = MessageAdded("user", (Text("a"),), meta={"n": 1})
+    answer = MessageAdded("assistant", (Text("b"),), meta={"n": 2})
+    call, found = ToolCalled("c1", "read", meta={"n": 3}), ToolReturned("c1", meta={"n": 4})
+    kept = prompt(asked, answer, call, found)
+    assert [message.meta for message in kept] == [{"n": 1}, {"n": 2}, UNSET]
+    assert (kept[1].calls[0].meta, kept[2].results[0].meta) == ({"n": 3}, {"n": 4})
+    bare = prompt(*(replace(event, meta={}) for event in (asked, answer, call, found)))
+    assert scripted_payload(Request("", kept)) == scripted_payload(Request("", bare))
 
 
 def test_no_message_has_more_calls_than_providers_take() -> None:
