@@ -30,7 +30,7 @@ from chatfold.agent.providers import (
 )
 from chatfold.eventlog import Json, Part, Reasoning, Text
 from chatfold.projections import Message, anthropic
-from chatfold.projections.wire import json_text
+from chatfold.projections.shapes.values import json_text
 
 MAX_TOKENS = 8_192
 """Of an answer: what every model of today can give. A call of a tool that is longer is cut off, and fails."""

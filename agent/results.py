@@ -16,8 +16,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.cost import Spent, spent
+from chatfold.projections.shapes.values import words_of
 from chatfold.projections.text import text_of
-from chatfold.projections.wire import words_of
 
 
 class Use(msgspec.Struct):

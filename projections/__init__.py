@@ -37,28 +37,27 @@ from chatfold.projections.folding import OutOfOrder, Projection, View, fold, pro
 from chatfold.projections.lifetime import Lifetime, lifetimes
 from chatfold.projections.listing import Outline, lineage, outline
 from chatfold.projections.prompt import Message, messages
-from chatfold.projections.to_anthropic import anthropic
-from chatfold.projections.to_openai import openai_chat, openai_responses
+from chatfold.projections.shapes.anthropic import anthropic
+from chatfold.projections.shapes.openai import openai_chat, openai_responses
 from chatfold.projections.tokens import Tokens, estimate
 from chatfold.projections.work import calls, executions, sends, skills, turn
 
 if TYPE_CHECKING:
-    from chatfold.projections.from_anthropic import from_anthropic_messages
-    from chatfold.projections.from_openai import from_openai_messages
-    from chatfold.projections.from_ui import from_ui_messages
-    from chatfold.projections.to_markdown import markdown
-    from chatfold.projections.to_seeds import transcript
-    from chatfold.projections.to_ui import ui_messages
+    from chatfold.projections.documents.markdown import markdown
+    from chatfold.projections.documents.transcript import transcript
+    from chatfold.projections.shapes.anthropic import from_anthropic_messages
+    from chatfold.projections.shapes.openai import from_openai_messages
+    from chatfold.projections.shapes.ui import from_ui_messages, ui_messages
 else:  # few programs need them
     __getattr__ = late(
         __name__,
         {
-            "from_anthropic_messages": "chatfold.projections.from_anthropic",
-            "from_openai_messages": "chatfold.projections.from_openai",
-            "from_ui_messages": "chatfold.projections.from_ui",
-            "markdown": "chatfold.projections.to_markdown",
-            "transcript": "chatfold.projections.to_seeds",
-            "ui_messages": "chatfold.projections.to_ui",
+            "from_anthropic_messages": "chatfold.projections.shapes.anthropic",
+            "from_openai_messages": "chatfold.projections.shapes.openai",
+            "from_ui_messages": "chatfold.projections.shapes.ui",
+            "markdown": "chatfold.projections.documents.markdown",
+            "transcript": "chatfold.projections.documents.transcript",
+            "ui_messages": "chatfold.projections.shapes.ui",
         },
     )
 

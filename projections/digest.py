@@ -15,8 +15,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.shapes.values import words_of
 from chatfold.projections.text import clipped, text_of
-from chatfold.projections.wire import words_of
 from chatfold.projections.work import WINDOW
 
 _PREVIEW = 2000

@@ -17,7 +17,7 @@ from chatfold.agent.running import SHOWN
 from chatfold.eventlog import Entry, Head, ModelCalled, Noted, ToolCalled
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections import STANDARD, View, fold, outline, start
-from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.projections.documents.describe import REDACTED_EXPORT
 from chatfold.projections.snapshots import load
 from chatfold.projections.spans import Spans, includes, spans
 from chatfold.replay.inspect.items import kind_name

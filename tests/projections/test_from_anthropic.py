@@ -3,7 +3,7 @@
 import pytest
 
 from chatfold.eventlog import Data, File, MessageAdded, Reasoning, Text, ToolCalled, ToolReturned
-from chatfold.projections.from_anthropic import from_anthropic_messages
+from chatfold.projections.shapes.anthropic import from_anthropic_messages
 from tests.projections.test_from_providers import PDF, PNG, Object, returned, said, turns_of, user
 from tests.support.oracles.rules import anthropic_types_accept
 

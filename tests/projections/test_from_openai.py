@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chatfold.eventlog import Data, Event, File, Text, ToolCalled, ToolReturned
-from chatfold.projections.from_openai import from_openai_messages
+from chatfold.projections.shapes.openai import from_openai_messages
 from tests.projections.test_from_providers import PDF, PNG, Object, chat_of, returned, said, user
 from tests.support.oracles.rules import check_openai_chat, openai_types_accept
 

@@ -23,8 +23,8 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.values import validate_event
 from chatfold.projections import anthropic, openai_chat
-from chatfold.projections.from_anthropic import from_anthropic_messages
-from chatfold.projections.from_openai import from_openai_messages
+from chatfold.projections.shapes.anthropic import from_anthropic_messages
+from chatfold.projections.shapes.openai import from_openai_messages
 from tests.projections.test_validity import MODELS, histories, prompted
 from tests.support.histories import entries
 from tests.support.oracles.rules import check_anthropic, check_openai_chat

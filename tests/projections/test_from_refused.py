@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from chatfold.projections.from_anthropic import from_anthropic_messages
-from chatfold.projections.from_openai import from_openai_messages
+from chatfold.projections.shapes.anthropic import from_anthropic_messages
+from chatfold.projections.shapes.openai import from_openai_messages
 from tests.projections.test_from_openai import answering
 from tests.projections.test_from_providers import Object, user
 

@@ -30,8 +30,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.events import scrub
 from chatfold.eventlog.values import validate_event
-from chatfold.projections.from_ui import from_ui_messages
-from chatfold.projections.to_ui import ui_messages
+from chatfold.projections.shapes.ui import from_ui_messages, ui_messages
 from chatfold.testing.strategies import events, mappings
 from tests.support.oracles.rules import check_ui_messages
 

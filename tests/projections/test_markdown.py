@@ -45,9 +45,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections.happening import REDACTED_EXPORT
-from chatfold.projections.quoting import code, fence, quote
-from chatfold.projections.to_markdown import markdown
+from chatfold.projections.documents.describe import REDACTED_EXPORT
+from chatfold.projections.documents.markdown import code, fence, markdown, quote
 from chatfold.testing.strategies import VOCABULARY, events, events_of
 from tests.support.histories import NOON, assistant, compacted, entries, erased, user
 

@@ -1,7 +1,7 @@
 """ui_messages: a history as the AI SDK (npm ``ai``, versions 5 and 6) stores and shows it, a list of ``UIMessage``.
 
     ui_messages(entries)            # of a window or of a whole log
-    from_ui_messages(messages)      # in ``from_ui``: the way back
+    from_ui_messages(messages)      # the way back: the events to append
 
 - A message of a user or of the system is one message. All the assistant said and did up to the next one, or to the
   next run, is one message, in steps; a step begins with what is first said or called after results. What the SDK
@@ -15,12 +15,23 @@
   the one that would be shown; null: the part is of a type that events have no word for, kept as ``Data("ui")``).
 - What a UIMessage has no place for is in its ``metadata.chatfold``, by the index of the part that an event begins
   with: the event's ``meta``, the ``result``'s meta, and the whole ``output`` that an errorText tells only in part.
+
+The way back:
+
+- Nothing is lost: ``ui_messages`` of the entries gives the same messages again, with their ids, whatever the SDK, an
+  app or a later version put into them. What events have no place for is under ``ui`` in their meta: see there.
+- What they have a place for is there: texts, reasoning with its signature, files with their bytes, calls and results,
+  and ``metadata`` as the meta of the message's first event. The results of a step come after all its calls.
+- A call whose input was still arriving is no call yet, and a second one of the same id cannot be told from the first:
+  both are kept as they are. A preliminary output is no result. A denied call is one that failed.
+- What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half imported.
+
+``metadata.origin`` means what it does in ``ui_messages``: a message for the audit alone is shown with ``audit=True``.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -29,32 +40,51 @@ from chatfold.eventlog import (
     CompactionReverted,
     Data,
     Entry,
+    Event,
     File,
     Json,
     MessageAdded,
     Part,
     Reasoning,
+    Role,
     Text,
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.wire import clean, data_url, described, is_web, json_text, plain
-
-Object: TypeAlias = dict[str, Any]
-
-STEP = {"type": "step-start"}
-RESERVED = frozenset({"ts", "chatKey", "runId", "kind", "sourceRange", "origin", "role", "chatfold", "ui"})
-"""The keys of ``metadata`` that mean something here. All others are the meta of the message's first event."""
-OF_RESULT = frozenset({"state", "output", "errorText", "preliminary", "resultProviderMetadata", "approval"})
-"""The fields of a tool part that change when the call is answered."""
+from chatfold.projections.shapes.parse import Given, each, string, wrong
+from chatfold.projections.shapes.ui_parts import (
+    RESERVED,
+    STEP,
+    CallRead,
+    Notes,
+    Object,
+    answered,
+    call_part,
+    difference,
+    noted,
+    notes_of,
+    output_of,
+    read_call,
+    read_part,
+    shown_parts,
+    ui_of,
+    with_ui,
+    without_ui,
+    write_part,
+)
+from chatfold.projections.shapes.values import clean, plain
 
 _KINDS = {"user": (Text, File, Data), "assistant": (Text, Reasoning, File, Data), "system": (Text,)}
-_MEDIA_TYPE = re.compile(r"([a-z]+/[a-zA-Z0-9.+-]+)\s*(;.*)?", re.DOTALL)
-_SIGNATURE = {
-    "openai": "reasoningEncryptedContent",
-    "azure": "reasoningEncryptedContent",
-    "google": "thoughtSignature",
-}
+_ROLES: dict[Json, Role] = {"user": "user", "system": "system", "assistant": "assistant"}
+_Said: TypeAlias = MessageAdded | ToolCalled
+
+
+class _Item(NamedTuple):
+    """A part, where it was, and what it is as events or as part of one, if it has a name there."""
+
+    at: int
+    part: Object
+    read: Part | CallRead | None
 
 
 def ui_messages(entries: Iterable[Entry], *, chat_key: str = "", audit: bool = False) -> list[Object]:
@@ -101,7 +131,7 @@ class _Export:
         if event.parts or ui:
             goes_on = event.role == "assistant" and event.origin == "exec"  # all others stand alone
             message = self._place(entry, event, role, self.turn if goes_on else None)
-            message["parts"] += _shown(event.parts, ui)
+            message["parts"] += shown_parts(event.parts, ui)
             self.turn, self.speaking = (message if goes_on else None), True
 
     def called(self, entry: Entry, event: ToolCalled) -> None:
@@ -116,7 +146,7 @@ class _Export:
         message, index = self.calls.pop(event.call)
         message["parts"][index] = answered(message["parts"][index], event)
         self.step_begins = True
-        if meta := _without_ui(event.meta):
+        if meta := without_ui(event.meta):
             self._note(message, index, result=meta)
         if event.failed and not isinstance(output := output_of(event.parts), str):
             self._note(message, index, output=output)
@@ -127,7 +157,7 @@ class _Export:
         source = {"fromId": first, "toId": last, "count": event.count}
         metadata = self._metadata(entry, "summary") | {"sourceRange": source}
         message = self._new(entry, "assistant", {"metadata": metadata}, (event.last, True))
-        message["parts"].append(to_ui(Text(event.summary)))
+        message["parts"].append(write_part(Text(event.summary)))
         self.summaries[entry.seq] = message["id"]
         if self.began <= event.last:
             self.turn = None
@@ -137,7 +167,7 @@ class _Export:
     ) -> Object:
         """The message that the event goes to, with the step begun and the meta noted."""
         ui = ui_of(event.meta)
-        meta = _without_ui(event.meta)
+        meta = without_ui(event.meta)
         if turn is None or entry.run != self.run or "message" in ui:
             turn = self._new(entry, role, self._head(entry, event, ui), (entry.seq, False))
             self.began, self.run, self.step_begins = entry.seq, entry.run, True
@@ -192,119 +222,118 @@ def _unique(wanted: str, taken: set[str]) -> str:
     return free
 
 
-# --- what an import kept ---------------------------------------------------------------------------------
+# --- the way back: messages as events ----------------------------------------------------------------------
 
 
-def ui_of(meta: dict[str, Json]) -> Object:
-    """What is under ``ui``, as far as it has the form that an import gives it."""
-    ui = meta.get("ui")
-    found: Object = {}
-    if isinstance(ui, dict):
-        if isinstance(head := ui.get("message"), dict) and isinstance(head.get("id"), str):
-            found["message"] = head
-        if isinstance(before := ui.get("before"), list) and all(map(is_part, before)):
-            found["before"] = before
-        if isinstance(patches := ui.get("parts"), dict):
-            found["parts"] = patches
-    return found
+def from_ui_messages(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
+    calls: set[str] = set()
+    read = each(messages, "messages", lambda message: _message(message, calls), "a list of UIMessages")
+    return [event for events in read for event in events]
 
 
-def _without_ui(meta: dict[str, Json]) -> Object:
-    return {key: value for key, value in meta.items() if key != "ui"}
-
-
-def is_part(value: Json) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("type"), str)
-
-
-def patched(part: Object, ui: Object, index: int = 0) -> Object:
-    match ui.get("parts", {}).get(str(index)):
-        case {"set": dict() as values, "cut": list() as cut}:
-            return {key: value for key, value in part.items() if key not in cut} | values
-    return part
-
-
-# --- parts, calls and results ----------------------------------------------------------------------------
-
-
-def _shown(parts: tuple[Part, ...], ui: Object) -> Iterator[Object]:
-    patches = ui.get("parts", {})
-    for index, part in enumerate(parts):
-        if isinstance(part, Data) and is_part(part.data) and patches.get(str(index), {}) is None:
-            yield part.data
-        else:
-            yield patched(to_ui(part), ui, index)
-
-
-def to_ui(part: Part) -> Object:
-    match part:
-        case Text(text=text):
-            return {"type": "text", "text": text}
-        case Reasoning(text=text):
-            metadata = _provider_metadata(part)
-            return {"type": "reasoning", "text": text} | ({"providerMetadata": metadata} if metadata else {})
-        case File():
-            return _file(part)
-        case Data(name=name, data=data):
-            return {"type": f"data-{name or 'unnamed'}", "data": data}
-
-
-def _file(file: File) -> Object:
-    """What is neither here nor on the web cannot be shown: it is described."""
-    media_type = _MEDIA_TYPE.fullmatch(file.media_type)
-    if media_type is None or not (file.data or is_web(file.url)):
-        return to_ui(Text(described(file)))
-    url = data_url(replace(file, media_type=media_type[1])) if file.data else file.url
-    named = {"filename": file.name} if file.name else {}
-    return {"type": "file", "mediaType": media_type[1], "url": url, **named}
-
-
-def _provider_metadata(part: Reasoning) -> Object:
-    """As the SDK's own providers write it; what they have no name for is under ``chatfold``."""
-    name = _SIGNATURE.get(part.provider, "redactedData" if part.redacted else "signature")
-    own: Object = {"itemId": part.id} if part.id else {}
-    if part.signature or (part.id and name == "reasoningEncryptedContent"):
-        own[name] = part.signature or None
-    rest = {"model": part.model} if part.model else {}
-    if own and part.provider:
-        return {part.provider: own} | ({"chatfold": rest} if rest else {})
-    rest |= own | ({"provider": part.provider} if part.provider else {})
-    return {"chatfold": rest} if rest else {}
-
-
-def call_part(event: ToolCalled, call_id: str) -> Object:
-    kind = f"tool-{event.name or 'unnamed'}"
-    part = {"type": kind, "toolCallId": call_id, "state": "input-available", "input": event.args}
-    return patched(part, ui_of(event.meta))
-
-
-def answered(part: Object, event: ToolReturned) -> Object:
-    """The part of a call with its result. Of an approval only a yes is left: the SDK takes nothing else here."""
-    approval = part.get("approval")
-    part = {key: value for key, value in part.items() if key not in OF_RESULT}
-    if isinstance(approval, dict) and approval.get("approved") is True:
-        part["approval"] = approval
-    if event.failed:
-        part |= {"state": "output-error", "errorText": error_text(event.parts)}
+def _message(message: Given, calls: set[str]) -> list[Event]:
+    string(message, "id")
+    role, parts, metadata = message.get("role"), message.get("parts"), message.get("metadata")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise wrong(".role", "'system', 'user' or 'assistant'", role)
+    if not isinstance(parts, list):
+        raise wrong(".parts", "a list", parts)
+    known = metadata if isinstance(metadata, dict) else {}
+    notes = notes_of(known.get("chatfold"))
+    items = [_item(at, part, role, calls, notes) for at, part in enumerate(parts)]
+    if role == "system" and known.get("role") == "developer":
+        events: list[Event] = [_said("developer", items, notes)]
     else:
-        part |= {"state": "output-available", "output": output_of(event.parts)}
-    return patched(part, ui_of(event.meta))
+        events = _turn(items, notes) if role == "assistant" else [_said(_ROLES[role], items, notes)]
+    return _headed(events, message, known)
 
 
-def error_text(parts: tuple[Part, ...]) -> str:
-    texts = [part.text for part in parts if isinstance(part, Text)]
-    return "\n".join(texts) if texts or not parts else json_text(output_of(parts))
+def _headed(events: list[Event], message: Mapping[str, Any], known: Object) -> list[Event]:
+    """The events, the first of them with what is about the whole message."""
+    head = {key: value for key, value in message.items() if key not in ("role", "parts")}
+    if isinstance(head.get("metadata"), dict):
+        head["metadata"] = {key: value for key, value in known.items() if key in RESERVED}
+    first = events[0]
+    assert isinstance(first, MessageAdded | ToolCalled)
+    meta = {key: value for key, value in known.items() if key not in RESERVED}
+    meta |= {key: value for key, value in first.meta.items() if key in RESERVED}
+    if isinstance(first, MessageAdded) and len(events) == 1 and known.get("origin") in ("internal", "audit"):
+        first = replace(first, origin=known["origin"])
+    return [with_ui(replace(first, meta=meta), message=head), *events[1:]]
 
 
-def output_of(parts: tuple[Part, ...]) -> Json:
-    """One text is a string, one ``Data("json")`` its value, and anything else ``content``: a list of parts."""
-    match parts:
-        case (Text(text=text),):
-            return text
-        case (Data(name="json", data=value),) if not isinstance(value, str) and not is_content(value):
-            return value
-    return {"type": "content", "value": [to_ui(part) for part in parts]}
+# --- the steps of the assistant --------------------------------------------------------------------------
 
 
-def is_content(output: Json) -> bool:
-    return isinstance(output, dict) and output.keys() == {"type", "value"} and output["type"] == "content"
+def _turn(items: list[_Item], notes: Notes) -> list[Event]:
+    events: list[Event] = []
+    begins = True  # would ``ui_messages`` begin a step here?
+    for before, step in _steps(items):
+        said, results = _step(step, notes)
+        if before != ([STEP] if begins else []) or not step:  # a message of nothing but steps says so
+            said[0] = with_ui(said[0], before=before)
+        events += said
+        events += results
+        begins = bool(results)
+    return events
+
+
+def _steps(items: list[_Item]) -> Iterator[tuple[list[Object], list[_Item]]]:
+    """The step-starts before a step, and the step; the last may be empty."""
+    before: list[Object] = []
+    step: list[_Item] = []
+    for item in items:
+        if item.part["type"] != "step-start":
+            step.append(item)
+            continue
+        if step:
+            yield before, step
+            before, step = [], []
+        before.append(item.part)
+    yield before, step
+
+
+def _step(items: list[_Item], notes: Notes) -> tuple[list[_Said], list[ToolReturned]]:
+    """What was said and called, if only an empty message, and the results."""
+    said: list[_Said] = []
+    results: list[ToolReturned] = []
+    words: list[_Item] = []
+    for item in items:
+        if words and (isinstance(item.read, tuple) or str(item.at) in notes):
+            said.append(_said("assistant", words, notes))
+            words = []
+        if isinstance(item.read, tuple):
+            said.append(item.read[0])
+            results += [item.read[1]] if item.read[1] else []
+        else:
+            words.append(item)
+    if words or not said:
+        said.append(_said("assistant", words, notes))
+    return said, results
+
+
+def _said(role: Role, items: list[_Item], notes: Notes) -> MessageAdded:
+    parts: list[Part] = []
+    patches: Object = {}
+    for number, item in enumerate(items):
+        if item.read is None or isinstance(item.read, tuple):
+            parts.append(Data("ui", item.part))
+            patches[str(number)] = None
+        else:
+            parts.append(item.read)
+            if patch := difference(write_part(item.read), item.part):
+                patches[str(number)] = patch
+    event = MessageAdded(role, tuple(parts), meta=noted(notes, items[0].at, "meta") if items else {})
+    return with_ui(event, parts=patches) if patches else event
+
+
+def _item(at: int, part: Any, role: str, calls: set[str], notes: Notes) -> _Item:
+    try:
+        if not isinstance(part, Mapping):
+            raise wrong("", "an object", part)
+        part = dict(part)
+        kind = string(part, "type")
+        is_tool = role == "assistant" and (kind == "dynamic-tool" or kind.startswith("tool-"))
+        return _Item(at, part, read_call(at, part, calls, notes) if is_tool else read_part(part))
+    except ValueError as error:
+        raise ValueError(f".parts[{at}]{error}") from None

@@ -33,9 +33,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections.happening import REDACTED_EXPORT
-from chatfold.projections.markup import MOST, visible
-from chatfold.projections.to_html import POLICY, STYLE, html_page
+from chatfold.projections.documents.describe import REDACTED_EXPORT
+from chatfold.projections.documents.html import MOST, POLICY, STYLE, html_page, visible
 from chatfold.testing.strategies import VOCABULARY, events, events_of
 from tests.support.histories import NOON, assistant, compacted, entries, erased, user
 

@@ -1,6 +1,5 @@
-"""The log in the shapes that came before it: a transcript, the files of working contexts, a JSONL file a conversation.
+"""The log in the shapes that came before it: the files of working contexts, a JSONL file a conversation.
 
-    transcript(entries)                 # for audits: what anybody said, the whole log
     active_lines(entries)               # contexts/active.jsonl: the entries of one context
     archive_file(context, entries)      # contexts/archive/<contextId>.json
     index_file(rows)                    # contexts/index.json; rows: those of ``archive.index``
@@ -9,15 +8,14 @@
 Each is a list or a dict of strict JSON, made from the entries alone: the same entries give the same lines, with the
 times and texts that were recorded. Entries may be of any kind; they come in the order of the log.
 
-What was sent to the user is known from ``send_confirmed``. A request that failed, or was never confirmed, was not
-said; a confirmation that answers no request of these entries, or one confirmed before, says nothing new.
+What was sent to the user is known as a ``transcript`` knows it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -26,17 +24,12 @@ from chatfold.eventlog import (
     ContextRecalled,
     Entry,
     Event,
-    File,
     Injected,
     Json,
     MessageAdded,
     ModelCalled,
     Noted,
-    Origin,
     Part,
-    Role,
-    SendConfirmed,
-    SendRequested,
     SkillActivated,
     SkillDeactivated,
     Text,
@@ -46,62 +39,13 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.archive import IndexRow
 from chatfold.projections.context import Context, Contexts, contexts, window
+from chatfold.projections.documents.transcript import Said, said_by, words_said
+from chatfold.projections.shapes.values import arguments, clean, json_text, plain
 from chatfold.projections.spans import Spans, includes, minus, spans
-from chatfold.projections.wire import arguments, clean, described, json_text, plain
 
 Object: TypeAlias = dict[str, Any]
 
 SUMMARY = "[Summary] "
-
-
-# --- what was said ---------------------------------------------------------------------------------------
-
-
-class _Said(NamedTuple):
-    """A message, or a send that was confirmed: then ``seq`` and ``ts`` are those of the confirmation."""
-
-    seq: int
-    ts: int
-    run: str | None
-    role: Role
-    origin: Origin
-    parts: tuple[Part, ...]
-    meta: dict[str, Json]
-    via: Literal["message", "send"]
-
-
-def _said(entries: Iterable[Entry]) -> Iterator[_Said]:
-    asked: dict[str, tuple[SendRequested, str | None]] = {}
-    for entry in entries:
-        match entry.event:
-            case MessageAdded(role, parts, origin, meta):
-                yield _Said(entry.seq, entry.ts, entry.run, role, origin, parts, meta, "message")
-            case SendRequested(send=send) as request:
-                asked[send] = request, entry.run
-            case SendConfirmed(send=send, meta=meta) if send in asked:
-                request, run = asked.pop(send)
-                run = entry.run if run is None else run
-                meta = {**request.meta, **meta}
-                yield _Said(entry.seq, entry.ts, run, "assistant", "exec", request.parts, meta, "send")
-
-
-def _words(parts: Iterable[Part]) -> str:
-    """Texts exactly as they were said, files by their description."""
-    return "\n".join(
-        clean(part.text) if isinstance(part, Text) else described(part)
-        for part in parts
-        if isinstance(part, Text | File)
-    )
-
-
-def transcript(entries: Iterable[Entry]) -> list[Object]:
-    """One row a message, of every role and origin, and one a confirmed send (``via`` tells which it is)."""
-    return [
-        {"seq": said.seq, "ts": said.ts, "role": said.role, "origin": said.origin, "text": _words(said.parts)}
-        | ({} if said.run is None else {"run": clean(said.run)})
-        | {"via": said.via, "meta": plain(said.meta)}
-        for said in _said(entries)
-    ]
 
 
 # --- working contexts ------------------------------------------------------------------------------------
@@ -115,11 +59,11 @@ def active_lines(entries: Iterable[Entry]) -> list[Object]:
     was said on nobody's behalf (``internal``). What is sent outside of any run is not.
     """
     lines: dict[int, Object] = {}
-    answers: dict[str, _Said] = {}
-    for said in _said(entries):
+    answers: dict[str, Said] = {}
+    for said in said_by(entries):
         if said.origin == "audit" or said.role not in ("user", "assistant"):
             continue
-        content = _words(said.parts)
+        content = words_said(said.parts)
         if said.role == "assistant" and said.origin == "exec" and said.run is not None:
             before = answers.get(said.run)
             was_sent = before is not None and before.via == "send"

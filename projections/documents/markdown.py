@@ -10,9 +10,15 @@ parameters, meta, ids of runs, the bytes of files, which entries a context took 
 
 Texts are anybody's, and nothing that was said can look like something that happened. Words are quoted line by line.
 Arguments, results and data are fenced blocks, names are code. HTML, images and definitions of links are shown as they
-were typed: opening the document runs and fetches nothing. See ``quoting``; code within quoted words shows its escapes.
+were typed: opening the document runs and fetches nothing; code within quoted words shows its escapes.
+
+Any text is text in it and nothing else: a quote, a fenced block, a name within a line. Whatever it says, it can
+neither end what it stands in nor begin anything else. What cannot be seen, or turns the direction of writing, is U+FFFD;
+every kind of line break is a plain one. What ``quote`` and ``fence`` return does not end in a line break and wants an
+empty line after it: a quote goes on to the next one.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -31,9 +37,9 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.eventlog.search_text import OURS
-from chatfold.projections.happening import ORIGINS, attached, happened, time_of
-from chatfold.projections.quoting import code, fence, quote
-from chatfold.projections.wire import json_text
+from chatfold.projections.documents.describe import ORIGINS, attached, happened, time_of
+from chatfold.projections.shapes.values import clean, json_text
+from chatfold.projections.text import one_line
 
 
 def markdown(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
@@ -119,3 +125,50 @@ def _stamp(entry: Entry) -> str:
 
 def _at(seq: int) -> str:
     return f"#{seq}"
+
+
+# --- any text as Markdown ---------------------------------------------------------------------------------
+
+_ESCAPES = (
+    (re.compile(r"<(?=[a-zA-Z/!?])"), "&lt;"),
+    (re.compile(r"!\["), r"!\\["),
+    # What links and footnotes lead to can be defined anywhere, by what opens a line, a list item or a quote. Last: an
+    # escaped bracket may be part of its name.
+    (re.compile(r"^([^a-zA-Z\n\[\\]*\[(?:[^\[\]\\]|\\.)++\]):", re.MULTILINE | re.DOTALL), r"\1\\:"),
+)
+
+
+def quote(text: str) -> str:
+    """Each line behind a mark. Markdown in it is shown as such, but for HTML, images and definitions."""
+    text = _safe(text).strip("\n")
+    for pattern, escaped in _ESCAPES:
+        text = pattern.sub(escaped, text)
+    return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
+
+
+def fence(text: str, language: str = "") -> str:
+    """A block of code between marks that are longer than any within."""
+    text = _safe(text).removesuffix("\n")
+    marks = "`" * max(3, _ticks(text) + 1)
+    return f"{marks}{language}\n{text}\n{marks}"
+
+
+def code(name: str) -> str:
+    """The beginning of a name, on one line."""
+    name = one_line(_safe(name), 200)
+    marks = "`" * (_ticks(name) + 1)
+    pad = " " if name.startswith("`") or name.endswith("`") else ""
+    return f"{marks}{pad}{name}{pad}{marks}" if name else "(empty)"
+
+
+def _ticks(text: str) -> int:
+    """The length of the longest run of them."""
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_HIDDEN = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def _safe(text: str) -> str:
+    return _HIDDEN.sub("\ufffd", _BREAKS.sub("\n", clean(text)))

@@ -40,9 +40,15 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import Contexts, Window, contexts, fold, start
 from chatfold.projections.archive import archived, index, previews
+from chatfold.projections.documents.transcript import transcript
 from chatfold.projections.prompt import build
+from chatfold.projections.shapes.legacy import (
+    active_lines,
+    archive_file,
+    context_entries,
+    index_file,
+)
 from chatfold.projections.spans import includes
-from chatfold.projections.to_seeds import active_lines, archive_file, context_entries, index_file, transcript
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, compacted, entries, talks, user
 from tests.support.oracles.naive_contexts import Model
