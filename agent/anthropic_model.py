@@ -29,7 +29,7 @@ from chatfold.agent.providers import (
     unused,
 )
 from chatfold.eventlog import Json, Part, Reasoning, Text
-from chatfold.projections import Message, anthropic
+from chatfold.projections import Message, to_anthropic
 from chatfold.projections.shapes.values import json_text
 
 MAX_TOKENS = 8_192
@@ -90,7 +90,7 @@ def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> 
     """What a model of this name, set up like this, is sent. Needs neither the package nor a key."""
     params = {key: value for key, value in settings.items() if key not in ("max_tokens", "cache")}
     system = Message("system", (), (Text(request.system),))
-    shape = anthropic((system, *request.messages), model=name, provider=AnthropicModel.provider)
+    shape = to_anthropic((system, *request.messages), model=name, provider=AnthropicModel.provider)
     turns = shape["messages"]
     if not turns or turns[-1]["role"] == "assistant":  # which newer models refuse
         turns.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})

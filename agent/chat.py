@@ -128,7 +128,7 @@ class Chat(Moment):
     async def receive(self, history: Sequence[Event]) -> list[Entry]:
         """Records what is new of a history that a client sent whole; see ``receiving`` for what is new.
 
-        ``from_openai_messages``, ``from_anthropic_messages`` and ``from_ui_messages`` make the events from what clients send.
+        ``from_openai``, ``from_anthropic`` and ``from_ui`` make the events from what clients send.
         """
 
         async def new(now: Moment) -> Iterable[Event]:

@@ -37,27 +37,27 @@ from chatfold.projections.folding import OutOfOrder, Projection, View, fold, pro
 from chatfold.projections.lifetime import Lifetime, lifetimes
 from chatfold.projections.listing import Outline, lineage, outline
 from chatfold.projections.prompt import Message, messages
-from chatfold.projections.shapes.anthropic import anthropic
-from chatfold.projections.shapes.openai import openai_chat, openai_responses
+from chatfold.projections.shapes.anthropic import to_anthropic
+from chatfold.projections.shapes.openai import to_openai, to_openai_responses
 from chatfold.projections.tokens import Tokens, estimate
 from chatfold.projections.work import calls, executions, sends, skills, turn
 
 if TYPE_CHECKING:
-    from chatfold.projections.documents.markdown import markdown
+    from chatfold.projections.documents.markdown import to_markdown
     from chatfold.projections.documents.transcript import transcript
-    from chatfold.projections.shapes.anthropic import from_anthropic_messages
-    from chatfold.projections.shapes.openai import from_openai_messages
-    from chatfold.projections.shapes.ui import from_ui_messages, ui_messages
+    from chatfold.projections.shapes.anthropic import from_anthropic
+    from chatfold.projections.shapes.openai import from_openai
+    from chatfold.projections.shapes.ui import from_ui, to_ui
 else:  # few programs need them
     __getattr__ = late(
         __name__,
         {
-            "from_anthropic_messages": "chatfold.projections.shapes.anthropic",
-            "from_openai_messages": "chatfold.projections.shapes.openai",
-            "from_ui_messages": "chatfold.projections.shapes.ui",
-            "markdown": "chatfold.projections.documents.markdown",
+            "from_anthropic": "chatfold.projections.shapes.anthropic",
+            "from_openai": "chatfold.projections.shapes.openai",
+            "from_ui": "chatfold.projections.shapes.ui",
+            "to_markdown": "chatfold.projections.documents.markdown",
             "transcript": "chatfold.projections.documents.transcript",
-            "ui_messages": "chatfold.projections.shapes.ui",
+            "to_ui": "chatfold.projections.shapes.ui",
         },
     )
 
@@ -76,29 +76,29 @@ __all__ = [
     "Usage",
     "View",
     "Window",
-    "anthropic",
     "calls",
     "contexts",
     "estimate",
     "executions",
     "fold",
-    "from_anthropic_messages",
-    "from_openai_messages",
-    "from_ui_messages",
+    "from_anthropic",
+    "from_openai",
+    "from_ui",
     "lifetimes",
     "lineage",
-    "markdown",
     "messages",
-    "openai_chat",
-    "openai_responses",
     "outline",
     "projection",
     "sends",
     "skills",
     "start",
+    "to_anthropic",
+    "to_markdown",
+    "to_openai",
+    "to_openai_responses",
+    "to_ui",
     "transcript",
     "turn",
-    "ui_messages",
     "usage",
 ]
 

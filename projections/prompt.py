@@ -1,7 +1,7 @@
 """messages: what the model is sent next, as values that every provider's shape is made from.
 
     prompt = messages(view, entries)        # entries: those of window(view[contexts], view.seq).entries
-    openai_chat(prompt); openai_responses(prompt, model=…); anthropic(prompt, model=…)
+    to_openai(prompt); to_openai_responses(prompt, model=…); to_anthropic(prompt, model=…)
 
 Whatever the entries are, in whatever order a crash left them:
 

@@ -1,6 +1,6 @@
 """A chat as one HTML page, for people to read: the sibling of ``markdown``, which tells the same story.
 
-    for piece in html_page(entries, title="lexer"):
+    for piece in to_html(entries, title="lexer"):
         file.write(piece)                   # one entry at a time: a long chat is never held
 
 The page opens from disk and needs nothing else. It has no script, and its policy forbids whatever is not its own style
@@ -88,7 +88,7 @@ POLICY = (
 )
 
 
-def html_page(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
+def to_html(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
     """The pieces of the page, in order."""
     page = Page(title)
     yield page.begin()

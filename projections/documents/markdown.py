@@ -1,6 +1,6 @@
 """A chat as a Markdown document, for people to read.
 
-    for piece in markdown(entries, title="lexer"):
+    for piece in to_markdown(entries, title="lexer"):
         file.write(piece)                   # one entry at a time: a long chat is never held
 
 The whole log in its order, as it happened: also what was compacted, cleared or rewound later. Messages, calls and
@@ -42,7 +42,7 @@ from chatfold.projections.shapes.values import clean, json_text
 from chatfold.projections.text import one_line
 
 
-def markdown(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
+def to_markdown(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
     """The pieces of the document, in order."""
     document = Document(title)
     yield document.begin()

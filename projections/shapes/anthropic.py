@@ -1,15 +1,15 @@
-"""The prompt as Anthropic takes it: ``client.messages.create(**anthropic(prompt, model=m), model=m, …)``.
+"""The prompt as Anthropic takes it: ``client.messages.create(**to_anthropic(prompt, model=m), model=m, …)``.
 
 System and developer messages at the beginning become ``system``. Later ones would change the beginning of the
 request, and with it what is cached; they are said by the user, labelled. Turns of one role may follow each other: the
 provider joins them. If the assistant speaks first, or thinks where the provider would join that to something it said
 before without thinking, the user is given a word in front of it.
 
-``from_anthropic_messages`` is the way back: ``messages`` and ``system`` as the events to append.
+``from_anthropic`` is the way back: ``messages`` and ``system`` as the events to append.
 
-    await log.append("chat-42", *from_anthropic_messages(request["messages"], request.get("system"), model=request["model"]))
+    await log.append("chat-42", *from_anthropic(request["messages"], request.get("system"), model=request["model"]))
 
-- ``anthropic`` of the events, for the same model, gives the same request again, if it was ``anthropic`` that made it.
+- ``to_anthropic`` of the events, for the same model, gives the same request again, if it was ``to_anthropic`` that made it.
   Of others it gives what it would have written.
 - Nothing is lost: a block of a type that events have no word for, or that is not in its place, is kept as
   ``Data("anthropic")``, which is not sent but in a result. Fields they have no place for (``cache_control``, …) are
@@ -21,7 +21,7 @@ before without thinking, the user is given a word in front of it.
 - Results are paired with calls by ``prompt``, in order; one without a call is kept and not shown.
 - What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half converted.
 
-What this shape does not tell is lost. What ``anthropic`` had the user say ("[system] …", "(The conversation begins
+What this shape does not tell is lost. What ``to_anthropic`` had the user say ("[system] …", "(The conversation begins
 here.)") was said by the user; a call that was answered as interrupted has that answer as its result; a summary, or
 what was injected, was said. An address tells the type of an image by its ending; without one it is taken for a PNG.
 """
@@ -84,7 +84,9 @@ _SYSTEM = "[system] "
 Block = dict[str, Any]
 
 
-def anthropic(messages: Sequence[Message], *, model: str = "", provider: str = "anthropic") -> dict[str, Any]:
+def to_anthropic(
+    messages: Sequence[Message], *, model: str = "", provider: str = "anthropic"
+) -> dict[str, Any]:
     """Reasoning goes back to the ``model`` of the ``provider`` it came from, and to no other."""
     ids = call_ids(messages, 64)
     first = list(takewhile(lambda message: message.is_system, messages))
@@ -199,14 +201,14 @@ def _file_block(file: File) -> Block:
 # --- the way back: turns as events -------------------------------------------------------------------------
 
 
-def from_anthropic_messages(
+def from_anthropic(
     messages: Iterable[Mapping[str, Any]],
     system: str | Iterable[Mapping[str, Any]] | None = None,
     *,
     model: str = "",
     provider: str = "anthropic",
 ) -> list[Event]:
-    """``model`` and ``provider``: whose thoughts these are, as in ``anthropic``."""
+    """``model`` and ``provider``: whose thoughts these are, as in ``to_anthropic``."""
     first = [] if system is None else content(system, "system", _block)
     events: list[Event] = [_said("system", [read]) for read in first]
     whose = Reasoning("", provider, model)

@@ -3,7 +3,7 @@
     active_lines(entries)               # contexts/active.jsonl: the entries of one context
     archive_file(context, entries)      # contexts/archive/<contextId>.json
     index_file(rows)                    # contexts/index.json; rows: those of ``archive.index``
-    context_entries(entries, state)     # messages and events in one file, a line each
+    legacy_lines(entries, state)     # messages and events in one file, a line each
 
 Each is a list or a dict of strict JSON, made from the entries alone: the same entries give the same lines, with the
 times and texts that were recorded. Entries may be of any kind; they come in the order of the log.
@@ -110,7 +110,7 @@ def index_file(rows: Iterable[IndexRow]) -> Object:
 # --- one file a conversation -----------------------------------------------------------------------------
 
 
-def context_entries(entries: Iterable[Entry], state: Contexts | None = None) -> list[Object]:
+def legacy_lines(entries: Iterable[Entry], state: Contexts | None = None) -> list[Object]:
     """What happened, in the order it happened; ``state``: what ``contexts`` says of the log, without it these are all.
 
     Messages are ``m001`` …, events ``e001`` …; fields with their default are left out. Calls are on the assistant's

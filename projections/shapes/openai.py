@@ -1,10 +1,10 @@
 """The prompt as OpenAI takes it: ``messages`` of Chat Completions, ``input`` of Responses.
 
-``from_openai_messages`` is the way back: ``messages`` of Chat Completions as the events to append.
+``from_openai`` is the way back: ``messages`` of Chat Completions as the events to append.
 
-    await log.append("chat-42", *from_openai_messages(request["messages"]))
+    await log.append("chat-42", *from_openai(request["messages"]))
 
-- ``openai_chat`` of the events gives the same messages again, if it was ``openai_chat`` that made them. Of others it
+- ``to_openai`` of the events gives the same messages again, if it was ``to_openai`` that made them. Of others it
   gives what it would have written: texts of a system's message or a result are joined, names are made acceptable.
 - Nothing is lost: a part of a type that events have no word for is kept as ``Data("openai")``, which is not sent but
   in a result. Fields they have no place for are under ``openai`` in their meta: those of the ``message`` at its first
@@ -72,7 +72,7 @@ Shape = dict[str, Any]
 # --- Chat Completions ------------------------------------------------------------------------------------
 
 
-def openai_chat(messages: Sequence[Message]) -> list[Shape]:
+def to_openai(messages: Sequence[Message]) -> list[Shape]:
     """Reasoning is left out: this interface does not take it back."""
     ids = call_ids(messages, 40)
     shapes: list[Shape] = []
@@ -135,7 +135,7 @@ def _chat_part(part: Part) -> Shape | None:
 # --- Responses -------------------------------------------------------------------------------------------
 
 
-def openai_responses(
+def to_openai_responses(
     messages: Sequence[Message], *, model: str = "", provider: str = "openai"
 ) -> list[Shape]:
     """Reasoning goes back to the ``model`` of the ``provider`` it came from, and to no other."""
@@ -222,7 +222,7 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "developer", "user":
 _SOUNDS = {"mp3": "audio/mpeg"}  # others are called what they are
 
 
-def from_openai_messages(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
+def from_openai(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
     functions: list[str] = []
     turns = each(messages, "messages", lambda message: _message(message, functions), "a list of messages")
     return stepped(turns)

@@ -1,7 +1,7 @@
-"""ui_messages: a history as the AI SDK (npm ``ai``, versions 5 and 6) stores and shows it, a list of ``UIMessage``.
+"""to_ui: a history as the AI SDK (npm ``ai``, versions 5 and 6) stores and shows it, a list of ``UIMessage``.
 
-    ui_messages(entries)            # of a window or of a whole log
-    from_ui_messages(messages)      # the way back: the events to append
+    to_ui(entries)            # of a window or of a whole log
+    from_ui(messages)      # the way back: the events to append
 
 - A message of a user or of the system is one message. All the assistant said and did up to the next one, or to the
   next run, is one message, in steps; a step begins with what is first said or called after results. What the SDK
@@ -18,7 +18,7 @@
 
 The way back:
 
-- Nothing is lost: ``ui_messages`` of the entries gives the same messages again, with their ids, whatever the SDK, an
+- Nothing is lost: ``to_ui`` of the entries gives the same messages again, with their ids, whatever the SDK, an
   app or a later version put into them. What events have no place for is under ``ui`` in their meta: see there.
 - What they have a place for is there: texts, reasoning with its signature, files with their bytes, calls and results,
   and ``metadata`` as the meta of the message's first event. The results of a step come after all its calls.
@@ -26,7 +26,7 @@ The way back:
   both are kept as they are. A preliminary output is no result. A denied call is one that failed.
 - What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half imported.
 
-``metadata.origin`` means what it does in ``ui_messages``: a message for the audit alone is shown with ``audit=True``.
+``metadata.origin`` means what it does in ``to_ui``: a message for the audit alone is shown with ``audit=True``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -87,7 +87,7 @@ class _Item(NamedTuple):
     read: Part | CallRead | None
 
 
-def ui_messages(entries: Iterable[Entry], *, chat_key: str = "", audit: bool = False) -> list[Object]:
+def to_ui(entries: Iterable[Entry], *, chat_key: str = "", audit: bool = False) -> list[Object]:
     """``audit``: with the messages that were recorded for the audit alone."""
     export = _Export(chat_key)
     for entry in entries:
@@ -225,7 +225,7 @@ def _unique(wanted: str, taken: set[str]) -> str:
 # --- the way back: messages as events ----------------------------------------------------------------------
 
 
-def from_ui_messages(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
+def from_ui(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
     calls: set[str] = set()
     read = each(messages, "messages", lambda message: _message(message, calls), "a list of UIMessages")
     return [event for events in read for event in events]
@@ -267,7 +267,7 @@ def _headed(events: list[Event], message: Mapping[str, Any], known: Object) -> l
 
 def _turn(items: list[_Item], notes: Notes) -> list[Event]:
     events: list[Event] = []
-    begins = True  # would ``ui_messages`` begin a step here?
+    begins = True  # would ``to_ui`` begin a step here?
     for before, step in _steps(items):
         said, results = _step(step, notes)
         if before != ([STEP] if begins else []) or not step:  # a message of nothing but steps says so

@@ -34,16 +34,16 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import (
     STANDARD,
-    anthropic,
     fold,
-    from_anthropic_messages,
-    from_openai_messages,
-    from_ui_messages,
+    from_anthropic,
+    from_openai,
+    from_ui,
     messages,
-    openai_chat,
-    openai_responses,
     start,
-    ui_messages,
+    to_anthropic,
+    to_openai,
+    to_openai_responses,
+    to_ui,
 )
 from tests.support.histories import assistant, compacted, entries, user
 
@@ -235,11 +235,11 @@ HISTORIES: dict[str, tuple[Event, ...]] = {
         call("", "", {"nan": float("nan")}),
         result("", " "),
     ),
-    "from OpenAI": (*from_openai_messages(FROM_OPENAI),),
+    "from OpenAI": (*from_openai(FROM_OPENAI),),
     "from Anthropic": (
-        *from_anthropic_messages(FROM_ANTHROPIC, [{"type": "text", "text": "Be brief."}], model="claude"),
+        *from_anthropic(FROM_ANTHROPIC, [{"type": "text", "text": "Be brief."}], model="claude"),
     ),
-    "from the AI SDK": (*from_ui_messages(FROM_UI),),
+    "from the AI SDK": (*from_ui(FROM_UI),),
 }
 
 
@@ -249,10 +249,10 @@ def requests(events: Iterable[Event]) -> dict[str, Any]:
     prompt = messages(fold(start(STANDARD), history), history)
     request = Request("You are an agent.", prompt, (READ, ODD_TOOL))
     return {
-        "openai": openai_chat(prompt),
-        "openai-responses": openai_responses(prompt, model="gpt"),
-        "anthropic": anthropic(prompt, model="claude"),
-        "ui": ui_messages(history, chat_key="a chat"),
+        "openai": to_openai(prompt),
+        "openai-responses": to_openai_responses(prompt, model="gpt"),
+        "anthropic": to_anthropic(prompt, model="claude"),
+        "ui": to_ui(history, chat_key="a chat"),
         "OpenAIModel": openai_payload(request, "gpt", {"temperature": 0}),
         "AnthropicModel": anthropic_payload(request, "claude", {"max_tokens": 99, "cache": True}),
     }
