@@ -44,6 +44,10 @@ WANTED: tuple[Wanted, ...] = (
         r"/files/<root>/chats/[^/]*/erased(/.*)?",
         "an erasure is told to all writers by a file of the chat: the old engine compared the times of its segments",
     ),
+    Wanted(
+        r"/.*/(messages|messages neutral)/\d+(/(calls|results)/\d+)?/meta",
+        "issue 21: a message carries the meta of its event, in which its provider's shape finds what it alone understands",
+    ),
 )
 
 
