@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from chatfold.eventlog import Event, Unknown
+from chatfold.projections.shapes import PROMPT_RULES
 from tests.golden import make_requests
 from tests.golden.make_requests import HERE, HISTORIES, requests
 
@@ -26,8 +27,8 @@ def events_of(history: dict[str, Any]) -> list[Event]:
     return [msgspec.convert(event, KNOWN) for event in history["events"]]
 
 
-def test_the_numbers_have_no_gap() -> None:
-    assert [*range(1, len(NUMBERS) + 1)] == NUMBERS
+def test_the_numbers_have_no_gap_and_the_newest_is_that_of_today() -> None:
+    assert [*range(1, PROMPT_RULES + 1)] == NUMBERS
 
 
 @pytest.mark.parametrize("name", HISTORIES)
