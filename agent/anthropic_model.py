@@ -30,6 +30,7 @@ from chatfold.agent.providers import (
 )
 from chatfold.eventlog import Json, Part, Reasoning, Text
 from chatfold.projections import Message, to_anthropic
+from chatfold.projections.shapes.anthropic import limit_marks
 from chatfold.projections.shapes.values import json_text
 
 MAX_TOKENS = 8_192
@@ -97,6 +98,7 @@ def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> 
     if settings["cache"]:
         for blocks in filter(None, (shape.get("system"), turns[-1]["content"])):
             blocks[-1]["cache_control"] = {"type": "ephemeral"}
+        limit_marks(shape.get("system", []), turns)
     payload = {"model": name, "max_tokens": settings["max_tokens"], **shape, "stream": True}
     payload |= _tools(request, turns)
     return sent(payload, params, tools=bool(request.tools))

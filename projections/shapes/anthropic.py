@@ -9,15 +9,17 @@ before without thinking, the user is given a word in front of it.
 
     await log.append("chat-42", *from_anthropic(request["messages"], request.get("system"), model=request["model"]))
 
-- ``to_anthropic`` of the events, for the same model, gives the same request again, if it was ``to_anthropic`` that made it.
-  Of others it gives what it would have written.
-- Nothing is lost: a block of a type that events have no word for, or that is not in its place, is kept as
-  ``Data("anthropic")``, which is not sent but in a result. Fields they have no place for (``cache_control``, …) are
-  under ``anthropic`` in their meta: those of the ``message`` at its first event, those of its ``parts`` by index,
-  those of a ``call`` and of a ``result``.
+- What came in goes out: ``to_anthropic`` of the events, for the same model, gives the same request again, whatever
+  Anthropic or a client of it has sent: with ``cache_control``, ``citations``, what its own tools were asked and found,
+  and fields that nobody here knows. Shorthands are written out: a string as a block. White space at the end of what the
+  assistant said is lost. Of ``cache_control`` the newest four are left, since more are refused.
+- What events have no place for is under ``anthropic`` in their meta, and no other shape looks at it: the fields of the
+  ``message`` at its first event, which are not sent, those of its ``parts`` by index, of a ``call`` and a ``result``;
+  ``at``, the place of a call that words follow, or of a result that came in another order than the calls. A block of a
+  type that events have no word for is ``Data("anthropic")``.
 - Every block of ``system`` is a message, and comes first. Thoughts are those of ``model``.
-- Of a turn of the assistant all that was said comes before all calls: so it is sent. In a turn of the user, results
-  and words keep their order.
+- Of a turn of the assistant all that was said is recorded before all calls. In a turn of the user, results and words
+  keep their order.
 - Results are paired with calls by ``prompt``, in order; one without a call is kept and not shown.
 - What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half converted.
 
@@ -45,7 +47,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.prompt import Message, Result
+from chatfold.projections.prompt import Call, Message, Result
 from chatfold.projections.shapes.parse import (
     Given,
     Read,
@@ -56,11 +58,13 @@ from chatfold.projections.shapes.parse import (
     headed,
     image,
     meta_of,
+    numbered_results,
     parts_of,
     rest,
     stepped,
     string,
     unknown,
+    with_kept,
     wrong,
 )
 from chatfold.projections.shapes.values import (
@@ -68,18 +72,26 @@ from chatfold.projections.shapes.values import (
     call_ids,
     clean,
     described,
+    fields,
+    give_back,
+    in_given_order,
     is_web,
     json_text,
+    kept,
     plain,
     told,
     tool_name,
     words,
 )
+from chatfold.projections.text import text_of_file
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _BEGIN = "(The conversation begins here.)"
 _GO_ON = "(The conversation goes on here.)"
 _SYSTEM = "[system] "
+_OF_DOCUMENTS = ("title", "context", "citations")
+_MOST_MARKS = 4  # of what is to be cached
+_KNOWN = frozenset({"text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"})
 
 Block = dict[str, Any]
 
@@ -90,7 +102,7 @@ def to_anthropic(
     """Reasoning goes back to the ``model`` of the ``provider`` it came from, and to no other."""
     ids = call_ids(messages, 64)
     first = list(takewhile(lambda message: message.is_system, messages))
-    system = [_text(text) for message in first if (text := words(message.parts))]
+    system = [block for message in first if (block := _system_block(message))]
     turns: list[Block] = []
     for message in messages[len(first) :]:
         content = _blocks(message, ids, provider, model)
@@ -100,7 +112,27 @@ def to_anthropic(
         if _needs_a_word(turns, turn):
             turns.append({"role": "user", "content": [_text(_GO_ON if turns else _BEGIN)]})
         turns.append(turn)
+    limit_marks(system, turns)
     return {"system": system, "messages": turns} if system else {"messages": turns}
+
+
+def limit_marks(system: list[Block], turns: list[Block]) -> None:
+    """Takes the oldest ``cache_control`` away: clients mark the newest turn each time, and no more than four are taken."""
+    blocks = [*system, *(block for turn in reversed(turns) for block in reversed(turn["content"]))]
+    nested = [inner for block in blocks for inner in (block, *_inner(block))]
+    for block in [block for block in nested if "cache_control" in block][_MOST_MARKS:]:
+        del block["cache_control"]
+
+
+def _inner(block: Block) -> list[Block]:
+    content = block.get("content")
+    return [inner for inner in content if isinstance(inner, dict)] if isinstance(content, list) else []
+
+
+def _system_block(message: Message) -> Block | None:
+    text = words(message.parts)
+    own = kept(message, "anthropic") if len(message.parts) == 1 else {}
+    return give_back(_text(text), _of_part(own, 0)) if text else None
 
 
 def _needs_a_word(turns: list[Block], turn: Block) -> bool:
@@ -114,34 +146,53 @@ def _needs_a_word(turns: list[Block], turn: Block) -> bool:
 
 
 def _blocks(message: Message, ids: dict[int, str], provider: str, model: str) -> list[Block]:
+    own = kept(message, "anthropic")
     match message.role:
         case "assistant":
-            blocks = [block for part in message.parts if (block := _assistant_part(part, provider, model))]
-            calls = [
-                {
-                    "type": "tool_use",
-                    "id": ids[c.seq],
-                    "name": tool_name(c.name),
-                    "input": plain(arguments(c.args)),
-                }
-                for c in message.calls
+            said = [
+                block if isinstance(part, File) else give_back(block, _of_part(own, at))
+                for at, part in enumerate(message.parts)
+                if (block := _assistant_part(part, provider, model))
             ]
-            return _in_order(blocks, calls)
+            return _in_order(said, [(_call_block(call, ids), _place(call)) for call in message.calls])
         case "tool":
-            return [_result(result, ids) for result in message.results]
+            results = in_given_order(message.results, "anthropic")
+            return [_result(result, ids) for result in results]
         case "user":
-            return [block for part in told(message) if (block := _input(part))]
+            parts = enumerate(told(message))
+            return [block for at, part in parts if (block := _input(part, _of_part(own, at)))]
     text = words(message.parts)
     return [_text(_SYSTEM + text)] if text else []
 
 
-def _in_order(blocks: list[Block], calls: list[Block]) -> list[Block]:
-    """Thoughts are refused if a turn does not begin with one, or ends with one."""
+def _of_part(own: Block, at: int) -> Block:
+    return fields(fields(own, "parts"), str(at))
+
+
+def _call_block(call: Call, ids: dict[int, str]) -> Block:
+    block = {
+        "type": "tool_use",
+        "id": ids[call.seq],
+        "name": tool_name(call.name),
+        "input": plain(arguments(call.args)),
+    }
+    return give_back(block, fields(kept(call, "anthropic"), "call"))
+
+
+def _place(call: Call) -> int | None:
+    place = kept(call, "anthropic").get("at")
+    return place if type(place) is int and place >= 0 else None
+
+
+def _in_order(blocks: list[Block], calls: list[tuple[Block, int | None]]) -> list[Block]:
+    """Thoughts are refused if a turn does not begin with one, or ends with one. Calls come last, but for those that did not."""
     if blocks and _shows(blocks[0]):
         blocks = [block for block in blocks if _shows(block)]
     while blocks and not calls and not _shows(blocks[-1]):
         blocks.pop()
-    return [*blocks, *calls]
+    for call, place in calls:
+        blocks.insert(len(blocks) if place is None else place, call)
+    return blocks
 
 
 def _text(text: str) -> Block:
@@ -160,31 +211,57 @@ def _assistant_part(part: Part, provider: str, model: str) -> Block | None:
         if part.redacted:
             return {"type": "redacted_thinking", "data": clean(part.signature)}
         return {"type": "thinking", "thinking": clean(part.text), "signature": clean(part.signature)}
+    if raw := _raw(part):
+        return raw
     text = words((part,)).rstrip()  # white space at the end of what the assistant said last is refused
     return _text(text) if text else None
 
 
 def _result(result: Result, ids: dict[int, str]) -> Block:
-    content = [block for part in result.parts if (block := _input(part, data=True, files=not result.failed))]
+    own = kept(result, "anthropic")
+    content = [
+        block
+        for at, part in enumerate(result.parts)
+        if (block := _input(part, _of_part(own, at), data=True, files=not result.failed))
+    ]
     shape: Block = {"type": "tool_result", "tool_use_id": ids[result.call]}
     if content:
         shape["content"] = content
-    return {**shape, "is_error": True} if result.failed else shape
+    if result.failed:
+        shape["is_error"] = True
+    return give_back(shape, fields(own, "result"))
 
 
-def _input(part: Part, *, data: bool = False, files: bool = True) -> Block | None:
+def _input(part: Part, unread: Block, *, data: bool = False, files: bool = True) -> Block | None:
     """``files``: whether they may be more than a description here; the result of a failure is refused with them."""
     match part:
         case Text(text=text) if text.strip():
-            return _text(clean(text))
+            return give_back(_text(clean(text)), unread)
+        case Data() if raw := _raw(part):
+            return raw
         case Data(data=value) if data:
             return _text(json_text(value))
+        case File() if files and (block := _file_block(part, unread)):
+            others = () if block["type"] == "document" else _OF_DOCUMENTS
+            return give_back(block, {name: value for name, value in unread.items() if name not in others})
         case File():
-            return _file_block(part) if files else _text(described(part))
+            return _text(described(part))
     return None
 
 
-def _file_block(file: File) -> Block:
+def _raw(part: Part) -> Block | None:
+    """A block of a type that only the provider knows, as it came: what its own tools were asked and found, for one."""
+    match part:
+        case Data(
+            name="anthropic", data={"type": "image" | "document", "source": {"type": "file" | "content"}}
+        ):
+            return dict(plain(part.data))
+        case Data(name="anthropic", data={"type": str(kind)}) if kind not in _KNOWN:
+            return dict(plain(part.data))
+    return None
+
+
+def _file_block(file: File, unread: Block) -> Block | None:
     encoded = {"type": "base64", "media_type": file.media_type, "data": base64.b64encode(file.data).decode()}
     match file.media_type:
         case media if media in _IMAGES and file.data:
@@ -195,7 +272,12 @@ def _file_block(file: File) -> Block:
             return {"type": "document", "source": encoded}
         case "application/pdf" if is_web(file.url):
             return {"type": "document", "source": {"type": "url", "url": file.url}}
-    return _text(described(file))
+    if fields(unread, "source").get("type") == "text" and (text := text_of_file(file)) is not None:
+        return {
+            "type": "document",
+            "source": {"type": "text", "media_type": file.media_type, "data": clean(text)},
+        }
+    return None
 
 
 # --- the way back: turns as events -------------------------------------------------------------------------
@@ -213,7 +295,7 @@ def from_anthropic(
     events: list[Event] = [_said("system", [read]) for read in first]
     whose = Reasoning("", provider, model)
     turns = each(messages, "messages", lambda message: _message(message, whose), "a list of messages")
-    return [*events, *stepped(turns)]
+    return [*events, *numbered_results(stepped(turns), "anthropic")]
 
 
 def _message(message: Given, whose: Reasoning) -> list[Event]:
@@ -231,7 +313,12 @@ def _message(message: Given, whose: Reasoning) -> list[Event]:
 
 def _assistant(message: Given, whose: Reasoning) -> list[Said]:
     blocks = content(message.get("content"), ".content", lambda block: _spoken(block, whose))
-    calls = [block for block in blocks if isinstance(block, ToolCalled)]
+    last = max((at for at, block in enumerate(blocks) if not isinstance(block, ToolCalled)), default=0)
+    calls = [
+        with_kept(block, "anthropic", at=at) if at < last else block
+        for at, block in enumerate(blocks)
+        if isinstance(block, ToolCalled)
+    ]
     read = [block for block in blocks if not isinstance(block, ToolCalled)]
     return [_said("assistant", read), *calls] if read or not calls else [*calls]
 
@@ -295,7 +382,9 @@ def _block(block: Given) -> Read:
             return Text(string(block, "text")), rest(block, "type", "text")
         case "image" | "document" as kind:
             if file := _file(block, kind):
-                return file, rest(block, "type", "title", source=("type", "media_type", "data", "url"))
+                source = ("media_type", "data", "url", *(() if is_text_source(block) else ("type",)))
+                read = ("type",) if kind == "document" and file.name.strip() else ("type", "title")
+                return file, rest(block, *read, source=source)
     return unknown("anthropic", block)
 
 
@@ -313,3 +402,7 @@ def _file(block: Given, kind: str) -> File | None:
             data = string(block, "source", "data").encode("utf-8", "surrogatepass")
             return File(string(block, "source", "media_type"), data, name)
     return None
+
+
+def is_text_source(block: Given) -> bool:
+    return string(block, "source", "type") == "text"

@@ -4,11 +4,13 @@
 
     await log.append("chat-42", *from_openai(request["messages"]))
 
-- ``to_openai`` of the events gives the same messages again, if it was ``to_openai`` that made them. Of others it
-  gives what it would have written: texts of a system's message or a result are joined, names are made acceptable.
-- Nothing is lost: a part of a type that events have no word for is kept as ``Data("openai")``, which is not sent but
-  in a result. Fields they have no place for are under ``openai`` in their meta: those of the ``message`` at its first
-  event, those of its ``parts`` by index, those of a ``call``. That a text was a refusal is told there, too.
+- What came in goes out: ``to_openai`` of the events gives the same messages again, whatever OpenAI, or a server that
+  speaks its language, has sent: with ``name``, ``reasoning_content``, ``extra_content`` and fields that nobody here
+  knows. Only how arguments are spaced is lost, and fields that are null or empty. What no provider takes is left out.
+- What events have no place for is under ``openai`` in their meta, and no other shape looks at it: the fields of the
+  ``message`` at its first event, those of its ``parts`` by index, those of a ``call``; ``form``, if a list came where a
+  text would do; ``at``, if results came in another order than the calls. A part of a type that events have no word for
+  is ``Data("openai")``.
 - Arguments are decoded. If they are not JSON that a log can hold, they stay the string that they are.
 - Results are paired with calls by ``prompt``, in order; one without a call is kept and not shown. The calls and
   results of the deprecated ``function_call`` have no ids: they are numbered.
@@ -25,8 +27,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from chatfold.eventlog import Event, File, MessageAdded, Part, Reasoning, Role, Text, ToolCalled, ToolReturned
-from chatfold.projections.prompt import Message, Result
+from chatfold.eventlog import (
+    Data,
+    Event,
+    File,
+    MessageAdded,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCalled,
+    ToolReturned,
+)
+from chatfold.projections.prompt import Call, Message, Result
 from chatfold.projections.shapes.parse import (
     Given,
     Read,
@@ -38,6 +51,7 @@ from chatfold.projections.shapes.parse import (
     headed,
     image,
     meta_of,
+    numbered_results,
     of_data_url,
     parts_of,
     rest,
@@ -52,10 +66,15 @@ from chatfold.projections.shapes.values import (
     clean,
     data_url,
     described,
+    fields,
+    give_back,
+    in_given_order,
     is_web,
     json_text,
+    kept,
     only_text,
     pdf_name,
+    plain,
     told,
     tool_name,
     words,
@@ -75,31 +94,63 @@ Shape = dict[str, Any]
 def to_openai(messages: Sequence[Message]) -> list[Shape]:
     """Reasoning is left out: this interface does not take it back."""
     ids = call_ids(messages, 40)
-    shapes: list[Shape] = []
-    for message in messages:
-        if message.role == "tool":
-            shapes += [
-                {"role": "tool", "tool_call_id": ids[result.call], "content": _output(result)}
-                for result in message.results
-            ]
-        elif message.role == "user":
-            content: Any = only_text(message.parts)
-            if content is None:
-                content = _simple([part for part in map(_chat_part, told(message)) if part])
-            if content:
-                shapes.append({"role": "user", "content": content})
-        else:
-            shape: Shape = {"role": message.role}
-            if text := words(message.parts):
-                shape["content"] = text
-            if message.calls:
-                shape["tool_calls"] = [
-                    {"id": ids[call.seq], "type": "function", "function": _function(call.name, call.args)}
-                    for call in message.calls
-                ]
+    return [shape for message in messages for shape in _shapes(message, ids)]
+
+
+def _shapes(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
+    match message.role:
+        case "tool":
+            for result in in_given_order(message.results, "openai"):
+                own = kept(result, "openai")
+                content = _text_list(result.parts, own) or _output(result)
+                shape = {"role": "tool", "tool_call_id": ids[result.call], "content": content}
+                yield give_back(shape, _message_fields(own))
+        case "user":
+            own = kept(message, "openai")
+            if content := _user_content(message, own):
+                yield give_back({"role": "user", "content": content}, _message_fields(own))
+        case _:
+            own = kept(message, "openai")
+            shape = _spoken(message, own, ids)
             if len(shape) > 1:
-                shapes.append(shape)
-    return shapes
+                first = (
+                    message.calls[0] if message.calls else message
+                )  # without words, it is with the first call
+                yield give_back(shape, _message_fields(own) or _message_fields(kept(first, "openai")))
+
+
+def _user_content(message: Message, own: Shape) -> str | list[Shape]:
+    """A single text is sent as a string, as most clients do, unless it came as a list."""
+    if "form" not in own and (text := only_text(message.parts)) is not None:
+        return text
+    parts = enumerate(told(message))
+    listed = [shape for at, part in parts if (shape := _chat_part(part, _of_part(own, at)))]
+    alone = "form" not in own and len(listed) == 1 and listed[0].keys() == {"type", "text"}
+    return str(listed[0]["text"]) if alone else listed
+
+
+def _spoken(message: Message, own: Shape, ids: dict[int, str]) -> Shape:
+    """What an assistant or an embedder says, and the calls."""
+    shape: Shape = {"role": message.role}
+    refused = [] if "form" in own else [at for at in range(len(message.parts)) if "type" in _of_part(own, at)]
+    said = tuple(part for at, part in enumerate(message.parts) if at not in refused)
+    if content := _text_list(message.parts, own) or words(said):
+        shape["content"] = content
+    if refusal := words(tuple(message.parts[at] for at in refused)):
+        shape["refusal"] = refusal
+    if message.calls:
+        shape["tool_calls"] = [_call_shape(call, ids) for call in message.calls]
+    return shape
+
+
+def _call_shape(call: Call, ids: dict[int, str]) -> Shape:
+    unread = fields(kept(call, "openai"), "call")
+    if unread.get("type") == "custom" and isinstance(call.args, str):
+        custom = {"name": tool_name(call.name), "input": clean(call.args)}
+        return give_back({"id": ids[call.seq], "type": "custom", "custom": custom}, unread)
+    return give_back(
+        {"id": ids[call.seq], "type": "function", "function": _function(call.name, call.args)}, unread
+    )
 
 
 def _function(name: str, args: Any) -> Shape:
@@ -111,24 +162,48 @@ def _output(result: Result) -> str:
     return f"Error: {text}" if result.failed else text
 
 
-def _simple(content: list[Shape]) -> str | list[Shape]:
-    """A single text is sent as a string, as most clients do."""
-    return content[0]["text"] if len(content) == 1 and content[0]["type"] == "text" else content
+def _message_fields(own: Shape) -> Shape:
+    """A name that OpenAI would refuse is made one that it takes."""
+    unread = fields(own, "message")
+    name = unread.get("name")
+    return {**unread, "name": tool_name(name)} if isinstance(name, str) else unread
 
 
-def _chat_part(part: Part) -> Shape | None:
+def _of_part(own: Shape, at: int) -> Shape:
+    return fields(fields(own, "parts"), str(at))
+
+
+def _text_list(parts: tuple[Part, ...], own: Shape) -> list[Shape]:
+    """The content as a list, if it came as one: of texts, since no more is taken where no user speaks."""
+    if own.get("form") != "list" or not all(isinstance(part, Text) for part in parts):
+        return []
+    return [shape for at, part in enumerate(parts) if (shape := _chat_part(part, _of_part(own, at)))]
+
+
+def _chat_part(part: Part, unread: Shape) -> Shape | None:
     match part:
+        case Text(text=text) if unread.get("type") == "refusal":
+            return give_back({"type": "refusal", "refusal": clean(text)}, unread)
         case Text(text=text) if text.strip():
-            return {"type": "text", "text": clean(text)}
-        case File(media_type=media) if media in _IMAGES and (part.data or is_web(part.url)):
-            return {"type": "image_url", "image_url": {"url": data_url(part) if part.data else part.url}}
-        case File(media_type=media) if media in _AUDIO and part.data:
-            sound = {"data": data_url(part).partition(",")[2], "format": _AUDIO[media]}
-            return {"type": "input_audio", "input_audio": sound}
-        case File(media_type="application/pdf") if part.data:
-            return {"type": "file", "file": {"filename": pdf_name(part), "file_data": data_url(part)}}
+            return give_back({"type": "text", "text": clean(text)}, unread)
+        case File() if shape := _chat_file(part):
+            return give_back(shape, unread)
         case File():
             return {"type": "text", "text": described(part)}
+        case Data(name="openai", data=dict() as given) if isinstance(given.get("type"), str):
+            return dict(plain(given))  # of a type that only the provider knows
+    return None
+
+
+def _chat_file(file: File) -> Shape | None:
+    match file.media_type:
+        case media if media in _IMAGES and (file.data or is_web(file.url)):
+            return {"type": "image_url", "image_url": {"url": data_url(file) if file.data else file.url}}
+        case media if media in _AUDIO and file.data:
+            sound = {"data": data_url(file).partition(",")[2], "format": _AUDIO[media]}
+            return {"type": "input_audio", "input_audio": sound}
+        case "application/pdf" if file.data:
+            return {"type": "file", "file": {"filename": pdf_name(file), "file_data": data_url(file)}}
     return None
 
 
@@ -225,7 +300,7 @@ _SOUNDS = {"mp3": "audio/mpeg"}  # others are called what they are
 def from_openai(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
     functions: list[str] = []
     turns = each(messages, "messages", lambda message: _message(message, functions), "a list of messages")
-    return stepped(turns)
+    return numbered_results(stepped(turns), "openai")
 
 
 def _message(message: Given, functions: list[str]) -> list[Event]:
@@ -245,8 +320,16 @@ def _message(message: Given, functions: list[str]) -> list[Event]:
 
 def _told(role: Role, message: Given) -> list[Event]:
     parts, more = parts_of(_content(message))
-    said = MessageAdded(role, parts, meta=meta_of("openai", parts=more))
+    would_do = role != "user" or (len(parts) == 1 and isinstance(parts[0], Text) and not more)
+    form = _form(message) if would_do else ""
+    said = MessageAdded(role, parts, meta=meta_of("openai", parts=more, form=form))
     return headed([said], "openai", rest(message, "role", "content"))
+
+
+def _form(message: Given) -> str:
+    """``list``, if the content is one where a text would do."""
+    content = message.get("content")
+    return "list" if content and not isinstance(content, str) else ""
 
 
 def _assistant(message: Given, functions: list[str]) -> list[Event]:
@@ -260,7 +343,9 @@ def _assistant(message: Given, functions: list[str]) -> list[Event]:
     events: list[Said] = [*calls]
     if read or not calls:
         parts, more = parts_of(read)
-        events.insert(0, MessageAdded("assistant", parts, meta=meta_of("openai", parts=more)))
+        events.insert(
+            0, MessageAdded("assistant", parts, meta=meta_of("openai", parts=more, form=_form(message)))
+        )
     return headed(
         events, "openai", rest(message, "role", "content", "refusal", "tool_calls", "function_call")
     )
@@ -268,7 +353,7 @@ def _assistant(message: Given, functions: list[str]) -> list[Event]:
 
 def _result(call: str, message: Given, id_field: str) -> list[Event]:
     parts, more = parts_of(_content(message, required=id_field == "tool_call_id"))
-    returned = ToolReturned(call, parts, meta=meta_of("openai", parts=more))
+    returned = ToolReturned(call, parts, meta=meta_of("openai", parts=more, form=_form(message)))
     return headed([returned], "openai", rest(message, "role", "content", id_field))
 
 

@@ -115,7 +115,9 @@ def source(kind: str, **fields: str) -> Object:
     ],
 )
 def test_files_of_anthropic(block: Object, file: File | None) -> None:
-    assert from_anthropic([user([block])]) == [said("user", file or Data("anthropic", block))]
+    [event] = from_anthropic([user([block])])
+    assert isinstance(event, MessageAdded)
+    assert event.parts == (file or Data("anthropic", block),)
 
 
 def test_what_the_assistant_says_after_its_calls_is_said_before_them() -> None:
@@ -124,7 +126,10 @@ def test_what_the_assistant_says_after_its_calls_is_said_before_them() -> None:
     server = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     turn["content"].append(server)
     events = from_anthropic([user(), turn])
-    assert events[1:] == [said("assistant", "so", Data("anthropic", server)), ToolCalled("t", "read", {})]
+    assert events[1:] == [
+        said("assistant", "so", Data("anthropic", server)),
+        ToolCalled("t", "read", {}, {"anthropic": {"at": 0}}),
+    ]
 
 
 def test_words_before_a_result_wait_for_it() -> None:

@@ -40,13 +40,13 @@ def test_a_chat_of_openai_becomes_events_that_say_what_it_says() -> None:
     events = from_openai(messages)
     assert events == [
         said("developer", "be brief"),
-        said("user", "Rain?", openai={"message": {"name": "ann"}}),
+        said("user", "Rain?", openai={"form": "list", "message": {"name": "ann"}}),
         said("assistant", "I look."),
         ToolCalled("call_1", "weather", {"city": "Bern"}),
         ToolCalled("call_2", "sql", "select 1", {"openai": {"call": {"type": "custom"}}}),
         returned("call_1", "sunny"),
-        returned("call_2", "1", "row"),
-        said("assistant", "I will not say.", openai={"parts": {"0": {"type": "refusal"}}}),
+        returned("call_2", "1", "row", openai={"form": "list"}),
+        said("assistant", "I will not say.", openai={"parts": {"0": {"type": "refusal"}}, "form": "list"}),
     ]
     check_openai_chat(chat_of(events))
 
@@ -190,7 +190,7 @@ def test_that_a_result_failed_is_not_told_by_openai() -> None:
         # a step that was split
         (
             [asking("a"), asking("b"), answering("b", "1"), answering("a", "2")],
-            [("a b", None), ("a", "2"), ("b", "1")],
+            [("a b", None), ("b", "1"), ("a", "2")],
         ),
         # calls that were given up
         (

@@ -146,7 +146,7 @@ chat_parts = (
     shape("refusal", refusal=texts),
     shape("image_url", image_url=shape(url=urls, detail="low")),
     shape("input_audio", input_audio=shape(data=st.sampled_from((PNG, "?")), format=texts)),
-    shape("file", file=shape(file_id=texts)),
+    shape("file", file=shape(file_id="file-1")),
     shape("file", file=shape(file_data=urls, filename=texts)),
     shape("not_yet_invented", more=values),
 )
@@ -169,7 +169,7 @@ chat = st.lists(
 base64s = shape("base64", data=st.sampled_from((PNG, "?")), media_type=st.sampled_from(("image/png", "a/b")))
 blocks = (
     shape("text", text=texts, cache_control=shape("ephemeral")),
-    shape("image", source=base64s | shape("url", url=urls) | shape("file", file_id=texts)),
+    shape("image", source=base64s | shape("url", url=urls) | shape("file", file_id="file-1")),
     shape("document", source=base64s | shape("text", media_type="text/plain", data=texts), title=texts),
     shape("server_tool_use", id=ids, name=texts, input=values),
     shape("thinking", thinking=texts, signature=texts),
@@ -225,14 +225,34 @@ def missing(events: list[Event], sent: list[Object]) -> Counter[str | bytes]:
     return Counter(leaves(meant(sent))) - Counter(leaves(held))
 
 
+def known(value: Any) -> Any:
+    """Without what only a provider can know: a later field, and parts of a type that nobody has invented yet."""
+    match value:
+        case dict():
+            return {key: known(inner) for key, inner in value.items() if key != "later"}
+        case list():
+            return [
+                known(inner)
+                for inner in value
+                if not (
+                    isinstance(inner, dict)
+                    and inner.get("type") in ("not_yet_invented", "server_tool_use", "x", "custom")
+                )
+            ]
+    return value
+
+
 @given(chat)
 def test_nothing_of_a_chat_is_lost_and_any_can_be_sent_on(messages: list[Object]) -> None:
     events = from_openai(messages)
     assert len(events) >= len(messages)
     assert not missing(events, messages)
-    if sent := chat_of(events):
-        check_openai_chat(sent)
+    sent = chat_of(events)
     assert chat_of(from_openai(sent)) == sent
+    if ours := chat_of(from_openai(known(messages))):
+        check_openai_chat(ours)
+    if (request := turns_of(events))["messages"]:
+        check_anthropic(request)
 
 
 @given(turns)
@@ -241,6 +261,8 @@ def test_nothing_of_turns_is_lost_and_any_can_be_sent_on(messages: list[Object])
     assert len(events) >= len(messages)
     assert not missing(events, messages)
     request = turns_of(events)
-    if request["messages"]:
-        check_anthropic(request)
     assert turns_of(from_anthropic(**request)) == request
+    if (ours := turns_of(from_anthropic(known(messages))))["messages"]:
+        check_anthropic(ours)
+    if sent := chat_of(events):
+        check_openai_chat(sent)
