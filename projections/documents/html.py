@@ -54,7 +54,7 @@ from chatfold.eventlog import (
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections.documents.describe import ORIGINS, attached, happened, time_of
 from chatfold.projections.shapes.values import is_web, json_text
-from chatfold.projections.text import one_line, text_of
+from chatfold.projections.text import Waiting, one_line, text_of
 
 _PICTURE = 1 << 18  # bytes
 _PICTURES = {
@@ -102,7 +102,7 @@ class Page:
 
     def __init__(self, title: str = "") -> None:
         self._title = one_line(title, 200) or "A chat"
-        self._called: dict[str, str] = {}  # what calls without a result are named, by their ids
+        self._called: Waiting[str] = Waiting()  # what calls are named
         self._index: list[str] = []
         self._shown = 0
 
@@ -130,6 +130,7 @@ class Page:
         )
 
     def _pieces(self, entry: Entry) -> Iterator[str]:
+        self._called.close_at(entry.event)
         match entry.event:
             case MessageAdded(role=role, parts=parts, origin=origin):
                 if role == "user" and origin == "exec":
@@ -139,12 +140,12 @@ class Page:
                 yield from _parts(parts)
                 yield "</article>"
             case ToolCalled(call=call, name=tool, args=args):
-                self._called[call] = f"{name(tool)}, called in {_at(entry.seq)}"
+                self._called.call(call, f"{name(tool)}, called in {_at(entry.seq)}")
                 yield from _folded(
                     entry, f"tool call: {name(tool)}", [_json(args)] if args is not None else []
                 )
             case ToolReturned(call=call, parts=parts, failed=failed):
-                what = self._called.pop(call, f"call {name(call)}")
+                what = self._called.answer(call) or f"call {name(call)}"
                 head = f"{'✗ ' if failed else ''}tool result: {what}{' · failed' if failed else ''}"
                 yield from _folded(entry, head, _parts(parts, kind="code"), failed=failed)
             case Noted(name=note, data=data, ref=ref) if not note.startswith(OURS):

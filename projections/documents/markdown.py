@@ -39,7 +39,7 @@ from chatfold.eventlog import (
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections.documents.describe import ORIGINS, attached, happened, time_of
 from chatfold.projections.shapes.values import clean, json_text
-from chatfold.projections.text import one_line
+from chatfold.projections.text import Waiting, one_line
 
 
 def to_markdown(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
@@ -55,7 +55,7 @@ class Document:
 
     def __init__(self, title: str = "") -> None:
         self._title = title
-        self._called: dict[str, str] = {}  # what calls without a result are named, by their ids
+        self._called: Waiting[str] = Waiting()  # what calls are named
 
     def begin(self) -> str:
         return f"# {code(self._title)}\n\n" if self._title.strip() else ""
@@ -67,17 +67,18 @@ class Document:
         return "".join(f"{block}\n\n" for block in self._blocks(entry))
 
     def _blocks(self, entry: Entry) -> Iterator[str]:
+        self._called.close_at(entry.event)
         match entry.event:
             case MessageAdded(role=role, parts=parts, origin=origin):
                 yield f"### {role}{ORIGINS[origin]}{_stamp(entry)}"
                 yield from _parts(parts)
             case ToolCalled(call=call, name=name, args=args):
-                self._called[call] = f"{code(name)}, called in #{entry.seq}"
+                self._called.call(call, f"{code(name)}, called in #{entry.seq}")
                 yield f"### tool call: {code(name)}{_stamp(entry)}"
                 if args is not None:
                     yield _json(args)
             case ToolReturned(call=call, parts=parts, failed=failed):
-                what = self._called.pop(call, f"call {code(call)}")
+                what = self._called.answer(call) or f"call {code(call)}"
                 yield f"### tool result: {what}{' · failed' if failed else ''}{_stamp(entry)}"
                 yield from _parts(parts, fenced=True)
             case Noted(name=name, data=data, ref=ref) if not name.startswith(OURS):

@@ -42,6 +42,7 @@ from chatfold.projections.context import Context, Contexts, contexts, window
 from chatfold.projections.documents.transcript import Said, said_by, words_said
 from chatfold.projections.shapes.values import arguments, clean, json_text, plain
 from chatfold.projections.spans import Spans, includes, minus, spans
+from chatfold.projections.text import Waiting
 
 Object: TypeAlias = dict[str, Any]
 
@@ -135,12 +136,14 @@ class _Record:
         self.owners: dict[int, Object] = {}  # the message each entry is part of
         self.seqs: list[int] = []  # its keys
         self.summaries: set[int] = set()
-        self.names: dict[str, str] = {}  # of the tools called, by the call
+        self.calls: Waiting[str] = Waiting()  # the names of the tools called
+        self.names: dict[str, str] = {}  # the same of all calls, for a result that comes again
         self.step: Object | None = None  # the assistant's message, to which calls may still be added
         self.waiting: list[str] = []  # its calls without a result
 
     def take(self, entry: Entry) -> None:
         event = entry.event
+        self.calls.close_at(event)
         match event:
             case MessageAdded(role=role, parts=parts, origin="exec" | "internal" as origin):
                 row = self.message(entry, role, _content(parts), is_meta=origin == "internal")
@@ -199,13 +202,14 @@ class _Record:
         call = {"id": event.call, "type": "function", "function": function}
         step.setdefault("tool_calls", []).append(call)
         self.waiting.append(event.call)
+        self.calls.call(event.call, event.name)
         self.names[event.call] = event.name
 
     def answer(self, entry: Entry, event: ToolReturned) -> None:
         row = self.message(entry, "tool", _content(event.parts), is_error=event.failed)
         row["tool_call_id"] = event.call
         if event.call in self.names:
-            row["tool_name"] = self.names[event.call]
+            row["tool_name"] = self.calls.answer(event.call) or self.names[event.call]
         if event.call in self.waiting:
             self.waiting.remove(event.call)
 

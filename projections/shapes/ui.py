@@ -14,14 +14,16 @@
   (the step-starts, if they are not those that would be shown anyway) and ``parts`` (by index, how a part differs from
   the one that would be shown; null: the part is of a type that events have no word for, kept as ``Data("ui")``).
 - What a UIMessage has no place for is in its ``metadata.chatfold``, by the index of the part that an event begins
-  with: the event's ``meta``, the ``result``'s meta, and the whole ``output`` that an errorText tells only in part.
+  with: the event's ``meta``, the ``result``'s meta, the whole ``output`` that an errorText tells only in part, and that
+  the result came ``late``: after words of its step.
 
 The way back:
 
 - Nothing is lost: ``to_ui`` of the entries gives the same messages again, with their ids, whatever the SDK, an
   app or a later version put into them. What events have no place for is under ``ui`` in their meta: see there.
 - What they have a place for is there: texts, reasoning with its signature, files with their bytes, calls and results,
-  and ``metadata`` as the meta of the message's first event. The results of a step come after all its calls.
+  and ``metadata`` as the meta of the message's first event. The results of a step come after all its calls, and before
+  what is said next, also within a step: so it is where the provider itself ran the tool.
 - A call whose input was still arriving is no call yet, and a second one of the same id cannot be told from the first:
   both are kept as they are. A preliminary output is no result. A denied call is one that failed.
 - What is not a list of messages is refused with a ``ValueError`` that says where and why; nothing is half imported.
@@ -30,6 +32,7 @@ The way back:
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -73,6 +76,7 @@ from chatfold.projections.shapes.ui_parts import (
     write_part,
 )
 from chatfold.projections.shapes.values import clean, plain
+from chatfold.projections.text import Waiting
 
 _KINDS = {"user": (Text, File, Data), "assistant": (Text, Reasoning, File, Data), "system": (Text,)}
 _ROLES: dict[Json, Role] = {"user": "user", "system": "system", "assistant": "assistant"}
@@ -91,6 +95,7 @@ def to_ui(entries: Iterable[Entry], *, chat_key: str = "", audit: bool = False) 
     """``audit``: with the messages that were recorded for the audit alone."""
     export = _Export(chat_key)
     for entry in entries:
+        export.calls.close_at(entry.event)
         match entry.event:
             case MessageAdded() as event if audit or event.origin != "audit":
                 export.said(entry, event)
@@ -114,7 +119,7 @@ class _Export:
         self.native: set[str] = set()  # the ids of messages that were not imported
         self.owners: dict[int, str] = {}  # the message each entry is in
         self.call_ids: set[str] = set()
-        self.calls: dict[str, tuple[Object, int]] = {}  # not answered yet: the message, the index of the part
+        self.calls: Waiting[tuple[Object, int]] = Waiting()  # the message, the index of the part
         self.turn: Object | None = None  # the message of the assistant that may go on
         self.began = 0  # the seq the turn begins with
         self.run: str | None = None  # the turn's
@@ -136,16 +141,21 @@ class _Export:
 
     def called(self, entry: Entry, event: ToolCalled) -> None:
         message = self.turn = self._place(entry, event, "assistant", self.turn)
-        self.calls[event.call] = message, len(message["parts"])
+        self.calls.call(event.call, (message, len(message["parts"])))
         message["parts"].append(call_part(event, _unique(event.call or "call", self.call_ids)))
         self.speaking = False
 
     def returned(self, event: ToolReturned) -> None:
-        if event.call not in self.calls:
+        call = self.calls.answer(event.call)
+        if call is None:
             return
-        message, index = self.calls.pop(event.call)
+        message, index = call
         message["parts"][index] = answered(message["parts"][index], event)
         self.step_begins = True
+        if any(
+            _is_words(part) for part in takewhile(lambda part: part != STEP, message["parts"][index + 1 :])
+        ):
+            self._note(message, index, late=True)
         if meta := without_ui(event.meta):
             self._note(message, index, result=meta)
         if event.failed and not isinstance(output := output_of(event.parts), str):
@@ -212,6 +222,10 @@ class _Export:
             message["metadata"].setdefault("chatfold", {}).setdefault(str(index), {}).update(values)
 
 
+def _is_words(part: Object) -> bool:
+    return not part["type"].startswith("tool-") and part["type"] not in ("dynamic-tool", "step-start")
+
+
 def _unique(wanted: str, taken: set[str]) -> str:
     wanted = free = clean(wanted)
     number = 1
@@ -268,7 +282,7 @@ def _headed(events: list[Event], message: Mapping[str, Any], known: Object) -> l
 def _turn(items: list[_Item], notes: Notes) -> list[Event]:
     events: list[Event] = []
     begins = True  # would ``to_ui`` begin a step here?
-    for before, step in _steps(items):
+    for before, step in _pieces(items, notes):
         said, results = _step(step, notes)
         if before != ([STEP] if begins else []) or not step:  # a message of nothing but steps says so
             said[0] = with_ui(said[0], before=before)
@@ -291,6 +305,20 @@ def _steps(items: list[_Item]) -> Iterator[tuple[list[Object], list[_Item]]]:
             before, step = [], []
         before.append(item.part)
     yield before, step
+
+
+def _pieces(items: list[_Item], notes: Notes) -> Iterator[tuple[list[Object], list[_Item]]]:
+    """The steps, each ending where words follow a result: said before it, they would leave the call without one."""
+    for before, step in _steps(items):
+        first, piece, returned = before, list[_Item](), False
+        for item in step:
+            if returned and not isinstance(item.read, tuple):
+                yield first, piece
+                first, piece, returned = [], [], False
+            piece.append(item)
+            if isinstance(item.read, tuple) and item.read[1] and not notes.get(str(item.at), {}).get("late"):
+                returned = True
+        yield first, piece
 
 
 def _step(items: list[_Item], notes: Notes) -> tuple[list[_Said], list[ToolReturned]]:

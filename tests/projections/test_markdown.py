@@ -360,12 +360,16 @@ def test_results_are_fenced_and_those_of_no_known_call_say_so() -> None:
     assert blocks(ToolReturned("c", parts)) == [*told, "*data `d`*", "```json\nnull\n```"]
 
 
-def test_a_call_is_answered_once_and_an_id_used_again_is_that_of_the_last_call() -> None:
+def test_a_call_is_answered_once_and_an_id_used_again_is_answered_in_order() -> None:
     document = "".join(
-        to_markdown(entries([ToolCalled("c", "a"), ToolCalled("c", "b"), *[ToolReturned("c")] * 2]))
+        to_markdown(entries([ToolCalled("c", "a"), ToolCalled("c", "b"), *[ToolReturned("c")] * 3]))
     )
     headings = [line.partition(" · ")[0] for line in document.splitlines() if "result" in line]
-    assert headings == ["### tool result: `b`, called in #2", "### tool result: call `c`"]
+    assert headings == [
+        "### tool result: `a`, called in #1",
+        "### tool result: `b`, called in #2",
+        "### tool result: call `c`",
+    ]
 
 
 def test_what_does_not_fit_on_a_line_is_indented() -> None:

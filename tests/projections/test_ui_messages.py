@@ -592,14 +592,16 @@ def test_a_message_of_the_sdk_becomes_events_that_say_what_it_says() -> None:
     assert [without_ui(event) for event in rest] == [
         ToolCalled("c1", "read", {"path": "a"}),
         ToolCalled("c2", "rm", {}),
-        MessageAdded("assistant", (Data("ui", stored["parts"][5]),)),
         ToolReturned("c1", (Data("json", {"lines": 2}),)),
         ToolReturned("c2", (Text("no!"),), failed=True),
+        MessageAdded("assistant", (Data("ui", stored["parts"][5]),)),
         MessageAdded("assistant", (Text("Two lines."),)),
     ]
     metas = [msgspec.to_builtins(event).get("meta") for event in rest]
-    assert metas[0] is metas[3] is None
-    assert metas[-1] == {"ui": {"parts": {"0": {"set": {"state": "done"}, "cut": []}}}}
+    assert metas[0] is metas[2] is None
+    assert metas[-1] == {
+        "ui": {"parts": {"0": {"set": {"state": "done"}, "cut": []}}, "before": [{"type": "step-start"}]}
+    }
     assert to_ui(entries([first, *rest])) == [stored]
 
 
