@@ -320,7 +320,7 @@ def _message(message: Given, functions: list[str]) -> list[Event]:
 
 def _told(role: Role, message: Given) -> list[Event]:
     parts, more = parts_of(_content(message))
-    would_do = role != "user" or (len(parts) == 1 and isinstance(parts[0], Text) and not more)
+    would_do = role != "user" or (len(parts) == 1 and isinstance(parts[0], Text))
     form = _form(message) if would_do else ""
     said = MessageAdded(role, parts, meta=meta_of("openai", parts=more, form=form))
     return headed([said], "openai", rest(message, "role", "content"))

@@ -6,7 +6,8 @@
 - A message of a user or of the system is one message. All the assistant said and did up to the next one, or to the
   next run, is one message, in steps; a step begins with what is first said or called after results. What the SDK
   refuses is left out: messages without parts, parts of another role.
-- A compaction is a message of kind ``summary`` in the place of what it hides, unless it was reverted.
+- A compaction is a message of kind ``summary`` in the place of what it hides, unless it was reverted. Its
+  ``sourceRange`` names the first and the last message, ``metadata.chatfold.hides`` the place of the event in each.
 - A result is shown with its call, wherever it came. One that answers no open call is left out.
 - All is strict JSON that the SDK's validation takes. Ids are unique: one that is repeated gets a number.
 - A message that was imported is shown as it was, with nothing added. Its events say how under the key ``ui`` of
@@ -36,6 +37,7 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from chatfold.eventlog import (
@@ -76,7 +78,7 @@ from chatfold.projections.shapes.ui_parts import (
     write_part,
 )
 from chatfold.projections.shapes.values import clean, plain
-from chatfold.projections.text import Waiting
+from chatfold.projections.text import Waiting, text_of
 
 _KINDS = {"user": (Text, File, Data), "assistant": (Text, Reasoning, File, Data), "system": (Text,)}
 _ROLES: dict[Json, Role] = {"user": "user", "system": "system", "assistant": "assistant"}
@@ -162,15 +164,23 @@ class _Export:
             self._note(message, index, output=output)
 
     def compacted(self, entry: Entry, event: Compacted) -> None:
-        hidden = [owner for seq, owner in self.owners.items() if event.first <= seq <= event.last]
-        first, last = (hidden[0], hidden[-1]) if hidden else (f"m{event.first}", f"m{event.last}")
+        hidden = [seq for seq in self.owners if event.first <= seq <= event.last]
+        first, last = (f"m{event.first}", f"m{event.last}")
+        notes: Object = {}
+        if hidden:
+            first, last = self.owners[hidden[0]], self.owners[hidden[-1]]
+            notes = {"chatfold": {"hides": [self._place_within(seq) for seq in (hidden[0], hidden[-1])]}}
         source = {"fromId": first, "toId": last, "count": event.count}
-        metadata = self._metadata(entry, "summary") | {"sourceRange": source}
+        metadata = self._metadata(entry, "summary") | {"sourceRange": source} | notes
         message = self._new(entry, "assistant", {"metadata": metadata}, (event.last, True))
         message["parts"].append(write_part(Text(event.summary)))
         self.summaries[entry.seq] = message["id"]
         if self.began <= event.last:
             self.turn = None
+
+    def _place_within(self, seq: int) -> int:
+        """How many events of its message came before."""
+        return sum(owner == self.owners[seq] for one, owner in self.owners.items() if one < seq)
 
     def _place(
         self, entry: Entry, event: MessageAdded | ToolCalled, role: str, turn: Object | None
@@ -274,6 +284,44 @@ def _headed(events: list[Event], message: Mapping[str, Any], known: Object) -> l
     if isinstance(first, MessageAdded) and len(events) == 1 and known.get("origin") in ("internal", "audit"):
         first = replace(first, origin=known["origin"])
     return [with_ui(replace(first, meta=meta), message=head), *events[1:]]
+
+
+class Summary(Struct, frozen=True):
+    """What stands in the place of messages ``first`` … ``last``, each named by its id and the place of the event in it."""
+
+    text: str
+    count: int
+    first: tuple[str, int]
+    last: tuple[str, int]
+
+
+def message_id(event: Event) -> str:
+    """Of the message that the event begins; empty if it begins none."""
+    found = (
+        ui_of(event.meta).get("message", {}).get("id", "")
+        if isinstance(event, MessageAdded | ToolCalled)
+        else ""
+    )
+    return str(found)
+
+
+def summary_of(event: Event) -> Summary | None:
+    """What a message of ``from_ui`` says, if it is the summary of a compaction and nobody's words."""
+    if not isinstance(event, MessageAdded):
+        return None
+    match ui_of(event.meta).get("message", {}).get("metadata"):
+        case {"kind": "summary", "sourceRange": {"fromId": str(first), "toId": str(last), **more}, **others}:
+            notes = others.get("chatfold")
+            hides = notes.get("hides") if isinstance(notes, dict) else None
+            count = more.get("count")
+            places = (
+                hides
+                if isinstance(hides, list) and [type(at) for at in hides] == [int, int]
+                else [0, 1 << 62]
+            )
+            text = text_of(event.parts)
+            return Summary(text, count if type(count) is int else 0, (first, places[0]), (last, places[1]))
+    return None
 
 
 # --- the steps of the assistant --------------------------------------------------------------------------

@@ -466,6 +466,7 @@ def test_a_compaction_is_a_summary_that_names_what_it_hides() -> None:
             "ts": 1005,
             "kind": "summary",
             "sourceRange": {"fromId": "m1", "toId": "m2", "count": 2},
+            "chatfold": {"hides": [0, 0]},
         },
         "parts": [{"type": "text", "text": "in short"}],
     }
