@@ -38,7 +38,8 @@ from chatfold.projections.lifetime import Lifetime, lifetimes
 from chatfold.projections.listing import Outline, lineage, outline
 from chatfold.projections.prompt import Message, messages
 from chatfold.projections.shapes.anthropic import to_anthropic
-from chatfold.projections.shapes.openai import to_openai, to_openai_responses
+from chatfold.projections.shapes.openai import to_openai
+from chatfold.projections.shapes.openai_responses import to_openai_responses
 from chatfold.projections.tokens import Tokens, estimate
 from chatfold.projections.work import calls, executions, sends, skills, turn
 

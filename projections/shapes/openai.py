@@ -1,4 +1,4 @@
-"""The prompt as OpenAI takes it: ``messages`` of Chat Completions, ``input`` of Responses.
+"""The prompt as OpenAI's Chat Completions take it, ``messages``, and the way back.
 
 ``from_openai`` is the way back: ``messages`` of Chat Completions as the events to append.
 
@@ -21,7 +21,6 @@ was answered as interrupted has that answer as its result; a summary, or what wa
 the type of an image by its ending; without one it is taken for a PNG.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +32,6 @@ from chatfold.eventlog import (
     File,
     MessageAdded,
     Part,
-    Reasoning,
     Role,
     Text,
     ToolCalled,
@@ -81,14 +79,13 @@ from chatfold.projections.shapes.values import (
 )
 
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_ID = re.compile(r"rs[a-zA-Z0-9_-]{0,62}")  # of reasoning; any other is refused
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _NOTHING = "(no output)"
 
 Shape = dict[str, Any]
 
 
-# --- Chat Completions ------------------------------------------------------------------------------------
+# --- the prompt as messages ------------------------------------------------------------------------------------
 
 
 def to_openai(messages: Sequence[Message]) -> list[Shape]:
@@ -102,7 +99,7 @@ def _shapes(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
         case "tool":
             for result in in_given_order(message.results, "openai"):
                 own = kept(result, "openai")
-                content = _text_list(result.parts, own) or _output(result)
+                content = _text_list(result.parts, own) or output_text(result)
                 shape = {"role": "tool", "tool_call_id": ids[result.call], "content": content}
                 yield give_back(shape, _message_fields(own))
         case "user":
@@ -149,15 +146,15 @@ def _call_shape(call: Call, ids: dict[int, str]) -> Shape:
         custom = {"name": tool_name(call.name), "input": clean(call.args)}
         return give_back({"id": ids[call.seq], "type": "custom", "custom": custom}, unread)
     return give_back(
-        {"id": ids[call.seq], "type": "function", "function": _function(call.name, call.args)}, unread
+        {"id": ids[call.seq], "type": "function", "function": function_shape(call.name, call.args)}, unread
     )
 
 
-def _function(name: str, args: Any) -> Shape:
+def function_shape(name: str, args: Any) -> Shape:
     return {"name": tool_name(name), "arguments": json_text(arguments(args))}
 
 
-def _output(result: Result) -> str:
+def output_text(result: Result) -> str:
     text = words(result.parts, data=True) or _NOTHING
     return f"Error: {text}" if result.failed else text
 
@@ -197,96 +194,13 @@ def _chat_part(part: Part, unread: Shape) -> Shape | None:
 
 def _chat_file(file: File) -> Shape | None:
     match file.media_type:
-        case media if media in _IMAGES and (file.data or is_web(file.url)):
+        case media if media in IMAGES and (file.data or is_web(file.url)):
             return {"type": "image_url", "image_url": {"url": data_url(file) if file.data else file.url}}
         case media if media in _AUDIO and file.data:
             sound = {"data": data_url(file).partition(",")[2], "format": _AUDIO[media]}
             return {"type": "input_audio", "input_audio": sound}
         case "application/pdf" if file.data:
             return {"type": "file", "file": {"filename": pdf_name(file), "file_data": data_url(file)}}
-    return None
-
-
-# --- Responses -------------------------------------------------------------------------------------------
-
-
-def to_openai_responses(
-    messages: Sequence[Message], *, model: str = "", provider: str = "openai"
-) -> list[Shape]:
-    """Reasoning goes back to the ``model`` of the ``provider`` it came from, and to no other."""
-    ids = call_ids(messages, 64)
-    items = (item for message in messages for item in _items(message, ids, provider, model))
-    return list(_without_repeats(items))
-
-
-def _items(message: Message, ids: dict[int, str], provider: str, model: str) -> Iterator[Shape]:
-    match message.role:
-        case "user":
-            content = [part for part in map(_input_part, told(message)) if part]
-            if content:
-                yield {"type": "message", "role": "user", "content": content}
-        case "assistant":
-            yield from _output_items(message, ids, provider, model)
-        case "tool":
-            for result in message.results:
-                yield {"type": "function_call_output", "call_id": ids[result.call], "output": _output(result)}
-        case role:
-            if text := words(message.parts):
-                yield {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
-
-
-def _output_items(message: Message, ids: dict[int, str], provider: str, model: str) -> Iterator[Shape]:
-    items: list[Shape] = []
-    for part in message.parts:
-        if isinstance(part, Reasoning):
-            whose = part.provider, part.model
-            if _ID.fullmatch(part.id) and part.signature and whose == (provider, model):
-                items.append(_reasoning(part))
-        elif text := words((part,)):
-            items.append({"type": "message", "role": "assistant", "content": text})
-    items += [
-        {"type": "function_call", "call_id": ids[call.seq], **_function(call.name, call.args)}
-        for call in message.calls
-    ]
-    while items and items[-1]["type"] == "reasoning":  # it is refused without what it led to
-        items.pop()
-    yield from items
-
-
-def _without_repeats(items: Iterable[Shape]) -> Iterator[Shape]:
-    """Reasoning that comes twice is refused."""
-    seen: set[str] = set()
-    for item in items:
-        if item["type"] == "reasoning":
-            if item["id"] in seen:
-                continue
-            seen.add(item["id"])
-        yield item
-
-
-def _reasoning(part: Reasoning) -> Shape:
-    summary = [{"type": "summary_text", "text": clean(part.text)}] if part.text.strip() else []
-    return {
-        "type": "reasoning",
-        "id": part.id,
-        "summary": summary,
-        "encrypted_content": clean(part.signature),
-    }
-
-
-def _input_part(part: Part) -> Shape | None:
-    match part:
-        case Text(text=text) if text.strip():
-            return {"type": "input_text", "text": clean(text)}
-        case File(media_type=media) if media in _IMAGES and (part.data or is_web(part.url)):
-            url = data_url(part) if part.data else part.url
-            return {"type": "input_image", "image_url": url, "detail": "auto"}
-        case File(media_type="application/pdf") if part.data:
-            return {"type": "input_file", "filename": pdf_name(part), "file_data": data_url(part)}
-        case File(media_type="application/pdf") if is_web(part.url):
-            return {"type": "input_file", "file_url": part.url}
-        case File():
-            return {"type": "input_text", "text": described(part)}
     return None
 
 
