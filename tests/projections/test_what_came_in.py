@@ -7,16 +7,25 @@ shorthand (a string for one block of text, two turns of one role for one) is wri
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import Event
-from chatfold.projections import from_anthropic, from_openai, to_anthropic, to_openai
+from chatfold.projections import (
+    from_anthropic,
+    from_openai,
+    from_openai_responses,
+    to_anthropic,
+    to_openai,
+    to_openai_responses,
+)
 from tests.golden.test_requests import KNOWN
 from tests.projections.test_validity import prompted
 from tests.support.histories import entries
@@ -309,3 +318,108 @@ def without_nothing_but_inputs(value: Any) -> Any:
         case list():
             return [without_nothing_but_inputs(inner) for inner in value]
     return value
+
+
+# --- Responses -------------------------------------------------------------------------------------------
+
+_input_text = shape("input_text", text=texts)
+_input_image = shape(
+    "input_image", image_url=f"data:image/png;base64,{PNG}", detail=st.sampled_from(("auto", "low"))
+) | shape("input_image", file_id="file-1", detail="auto")
+_input_file = shape("input_file", file_data=f"data:application/pdf;base64,{PDF}", filename="a.pdf")
+_inputs = st.lists(st.one_of(_input_text, _input_image, _input_file), min_size=1, max_size=3)
+_stored = joined(maybe("id", st.just("x_1")), maybe("status", st.just("completed")))
+_written = shape("output_text", text=texts, annotations=st.just([]))
+
+
+@st.composite
+def inputs(draw: Callable[[Any], Any]) -> list[Object]:
+    """The items that a client keeps: what it said, and what the model gave it."""
+    items: list[Object] = []
+    numbers = count(1)
+    if draw(st.booleans()):
+        items.append(
+            draw(shape("message", role="developer", content=st.lists(_input_text, min_size=1, max_size=1)))
+        )
+    for _ in range(draw(st.integers(0, 3))):
+        items.append(draw(shape("message", role="user", content=texts | _inputs)))
+        for _ in range(draw(st.integers(0, 2))):
+            items += draw(_responding(numbers))
+        items += [draw(_said_item), *draw(st.lists(_said_item, max_size=1))]
+    return items
+
+
+_said_item = joined(
+    shape("message", role="assistant", content=texts | st.lists(_written, min_size=1, max_size=1)),
+    maybe("phase", st.just("commentary")),
+    _stored,
+)
+_searched = joined(shape("web_search_call", action=st.just({"type": "search", "query": "a"})), _stored)
+
+
+@st.composite
+def _responding(draw: Callable[[Any], Any], numbers: Iterator[int]) -> list[Object]:
+    """Reasoning, what the provider's own tools did, and calls with their outputs in any order."""
+    calls = [f"call_{next(numbers)}" for _ in range(draw(st.integers(1, 2)))]
+    summary = draw(st.lists(texts.map(lambda text: {"type": "summary_text", "text": text}), max_size=2))
+    thought = {"type": "reasoning", "id": f"rs_{next(numbers)}", "summary": summary, "encrypted_content": "x"}
+    items = [thought] if draw(st.booleans()) else []
+    items += draw(st.lists(_searched, max_size=1)) + draw(st.lists(_said_item, max_size=1))
+    custom = draw(st.booleans())
+    for call in calls:
+        items.append(draw(joined(_custom(call) if custom else _calls_function(call), _stored)))
+    items += draw(st.lists(_said_item, max_size=1))
+    kind = "custom_tool_call_output" if custom else "function_call_output"
+    for call in draw(st.permutations(calls)):
+        items.append(draw(joined(shape(kind, call_id=call, output=texts | _inputs), _stored)))
+    return items
+
+
+def _custom(call: str) -> st.SearchStrategy[Object]:
+    return shape("custom_tool_call", call_id=call, name=tools, input=texts)
+
+
+def _calls_function(call: str) -> st.SearchStrategy[Object]:
+    arguments = st.dictionaries(texts, texts, max_size=2).map(json.dumps)
+    return shape("function_call", call_id=call, name=tools, arguments=arguments)
+
+
+def as_sent(items: list[Object]) -> list[Object]:
+    """Without what is not sent, and with strings written out; what an assistant said is its text."""
+    shown = []
+    for given_item in items:
+        unsaid = () if given_item["type"] in ("reasoning", "web_search_call") else ("id", "status")
+        item = {key: value for key, value in given_item.items() if key not in unsaid}
+        if item["type"] == "message" and item["role"] != "assistant":
+            item["content"] = text_of_input(item["content"])
+        elif item["type"] == "message" and isinstance(item["content"], list):
+            item["content"] = item["content"][0]["text"]
+        if "arguments" in item:
+            item["arguments"] = json.loads(item["arguments"])
+        shown.append(item)
+    return shown
+
+
+def text_of_input(content: Any) -> Any:
+    return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+
+
+@given(inputs())
+def test_what_a_client_of_responses_sends_is_sent_to_responses(items: list[Object]) -> None:
+    events = stored(from_openai_responses(items, model="gpt"))
+    sent = to_openai_responses(prompted(entries(events)), model="gpt")
+    assert without_nothing(as_sent(sent)) == without_nothing(as_sent(items))
+
+
+@pytest.mark.parametrize(
+    ("items", "why"),
+    [
+        ("hi", "input: expected a list of items, got 'hi'"),
+        ([{"type": "message", "role": "tool", "content": "a"}], "input[0].role: expected"),
+        ([{"type": "function_call", "call_id": "c"}], "input[0].arguments: expected a string, got None"),
+        ([{"type": 3}], "input[0].type: expected a string"),
+    ],
+)
+def test_what_is_no_list_of_items_is_refused_with_its_place(items: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        from_openai_responses(items)
