@@ -78,6 +78,7 @@ from chatfold.projections.shapes.values import (
     is_web,
     json_text,
     kept,
+    of_part,
     plain,
     told,
     tool_name,
@@ -132,7 +133,7 @@ def _inner(block: Block) -> list[Block]:
 def _system_block(message: Message) -> Block | None:
     text = words(message.parts)
     own = kept(message, "anthropic") if len(message.parts) == 1 else {}
-    return give_back(_text(text), _of_part(own, 0)) if text else None
+    return give_back(_text(text), of_part(own, 0)) if text else None
 
 
 def _needs_a_word(turns: list[Block], turn: Block) -> bool:
@@ -150,23 +151,20 @@ def _blocks(message: Message, ids: dict[int, str], provider: str, model: str) ->
     match message.role:
         case "assistant":
             said = [
-                block if isinstance(part, File) else give_back(block, _of_part(own, at))
+                block if isinstance(part, File) else give_back(block, of_part(own, at))
                 for at, part in enumerate(message.parts)
                 if (block := _assistant_part(part, provider, model))
             ]
-            return _in_order(said, [(_call_block(call, ids), _place(call)) for call in message.calls])
+            return _in_order(
+                said, [(_call_block(call, ids), kept(call, "anthropic").get("at")) for call in message.calls]
+            )
         case "tool":
-            results = in_given_order(message.results, "anthropic")
-            return [_result(result, ids) for result in results]
+            return [_result(result, ids) for result in in_given_order(message.results, "anthropic")]
         case "user":
             parts = enumerate(told(message))
-            return [block for at, part in parts if (block := _input(part, _of_part(own, at)))]
+            return [block for at, part in parts if (block := _input(part, of_part(own, at)))]
     text = words(message.parts)
     return [_text(_SYSTEM + text)] if text else []
-
-
-def _of_part(own: Block, at: int) -> Block:
-    return fields(fields(own, "parts"), str(at))
 
 
 def _call_block(call: Call, ids: dict[int, str]) -> Block:
@@ -179,19 +177,14 @@ def _call_block(call: Call, ids: dict[int, str]) -> Block:
     return give_back(block, fields(kept(call, "anthropic"), "call"))
 
 
-def _place(call: Call) -> int | None:
-    place = kept(call, "anthropic").get("at")
-    return place if type(place) is int and place >= 0 else None
-
-
-def _in_order(blocks: list[Block], calls: list[tuple[Block, int | None]]) -> list[Block]:
+def _in_order(blocks: list[Block], calls: list[tuple[Block, Any]]) -> list[Block]:
     """Thoughts are refused if a turn does not begin with one, or ends with one. Calls come last, but for those that did not."""
     if blocks and _shows(blocks[0]):
         blocks = [block for block in blocks if _shows(block)]
     while blocks and not calls and not _shows(blocks[-1]):
         blocks.pop()
     for call, place in calls:
-        blocks.insert(len(blocks) if place is None else place, call)
+        blocks.insert(place if type(place) is int and place >= 0 else len(blocks), call)
     return blocks
 
 
@@ -222,7 +215,7 @@ def _result(result: Result, ids: dict[int, str]) -> Block:
     content = [
         block
         for at, part in enumerate(result.parts)
-        if (block := _input(part, _of_part(own, at), data=True, files=not result.failed))
+        if (block := _input(part, of_part(own, at), data=True, files=not result.failed))
     ]
     shape: Block = {"type": "tool_result", "tool_use_id": ids[result.call]}
     if content:
@@ -382,7 +375,8 @@ def _block(block: Given) -> Read:
             return Text(string(block, "text")), rest(block, "type", "text")
         case "image" | "document" as kind:
             if file := _file(block, kind):
-                source = ("media_type", "data", "url", *(() if is_text_source(block) else ("type",)))
+                is_text = string(block, "source", "type") == "text"
+                source = ("media_type", "data", "url", *(() if is_text else ("type",)))
                 read = ("type",) if kind == "document" and file.name.strip() else ("type", "title")
                 return file, rest(block, *read, source=source)
     return unknown("anthropic", block)
@@ -402,7 +396,3 @@ def _file(block: Given, kind: str) -> File | None:
             data = string(block, "source", "data").encode("utf-8", "surrogatepass")
             return File(string(block, "source", "media_type"), data, name)
     return None
-
-
-def is_text_source(block: Given) -> bool:
-    return string(block, "source", "type") == "text"

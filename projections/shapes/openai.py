@@ -70,6 +70,7 @@ from chatfold.projections.shapes.values import (
     is_web,
     json_text,
     kept,
+    of_part,
     only_text,
     pdf_name,
     plain,
@@ -121,7 +122,7 @@ def _user_content(message: Message, own: Shape) -> str | list[Shape]:
     if "form" not in own and (text := only_text(message.parts)) is not None:
         return text
     parts = enumerate(told(message))
-    listed = [shape for at, part in parts if (shape := _chat_part(part, _of_part(own, at)))]
+    listed = [shape for at, part in parts if (shape := _chat_part(part, of_part(own, at)))]
     alone = "form" not in own and len(listed) == 1 and listed[0].keys() == {"type", "text"}
     return str(listed[0]["text"]) if alone else listed
 
@@ -129,7 +130,7 @@ def _user_content(message: Message, own: Shape) -> str | list[Shape]:
 def _spoken(message: Message, own: Shape, ids: dict[int, str]) -> Shape:
     """What an assistant or an embedder says, and the calls."""
     shape: Shape = {"role": message.role}
-    refused = [] if "form" in own else [at for at in range(len(message.parts)) if "type" in _of_part(own, at)]
+    refused = [] if "form" in own else [at for at in range(len(message.parts)) if "type" in of_part(own, at)]
     said = tuple(part for at, part in enumerate(message.parts) if at not in refused)
     if content := _text_list(message.parts, own) or words(said):
         shape["content"] = content
@@ -166,15 +167,11 @@ def _message_fields(own: Shape) -> Shape:
     return {**unread, "name": tool_name(name)} if isinstance(name, str) else unread
 
 
-def _of_part(own: Shape, at: int) -> Shape:
-    return fields(fields(own, "parts"), str(at))
-
-
 def _text_list(parts: tuple[Part, ...], own: Shape) -> list[Shape]:
     """The content as a list, if it came as one: of texts, since no more is taken where no user speaks."""
     if own.get("form") != "list" or not all(isinstance(part, Text) for part in parts):
         return []
-    return [shape for at, part in enumerate(parts) if (shape := _chat_part(part, _of_part(own, at)))]
+    return [shape for at, part in enumerate(parts) if (shape := _chat_part(part, of_part(own, at)))]
 
 
 def _chat_part(part: Part, unread: Shape) -> Shape | None:

@@ -49,6 +49,7 @@ from chatfold.projections.shapes.values import (
     in_given_order,
     is_web,
     kept,
+    of_part,
     pdf_name,
     plain,
     told,
@@ -84,7 +85,7 @@ def _items(message: Message, ids: dict[int, str], provider: str, model: str) -> 
     match message.role:
         case "user":
             parts = enumerate(told(message))
-            content = [shape for at, part in parts if (shape := _input_part(part, _of_part(own, at)))]
+            content = [shape for at, part in parts if (shape := _input_part(part, of_part(own, at)))]
             if content:
                 yield give_back(
                     {"type": "message", "role": "user", "content": content}, fields(own, "message")
@@ -96,7 +97,7 @@ def _items(message: Message, ids: dict[int, str], provider: str, model: str) -> 
                 yield _output_item(result, ids)
         case role:
             if text := words(message.parts):
-                alone = _of_part(own, 0) if len(message.parts) == 1 else {}
+                alone = of_part(own, 0) if len(message.parts) == 1 else {}
                 content = [give_back({"type": "input_text", "text": text}, alone)]
                 yield give_back({"type": "message", "role": role, "content": content}, fields(own, "message"))
 
@@ -108,12 +109,12 @@ def _output_items(message: Message, ids: dict[int, str], provider: str, model: s
         if isinstance(part, Reasoning):
             whose = part.provider, part.model
             if _ID.fullmatch(part.id) and part.signature and whose == (provider, model):
-                items.append(_reasoning(part, _of_part(own, at)))
+                items.append(_reasoning(part, of_part(own, at)))
         elif raw := _raw(part):
             items.append(raw)
         elif text := words((part,)):
             said = {"type": "message", "role": "assistant", "content": text}
-            items.append(said if isinstance(part, File) else give_back(said, _of_part(own, at)))
+            items.append(said if isinstance(part, File) else give_back(said, of_part(own, at)))
     for call in message.calls:
         place = kept(call, _OWN).get("at")
         at = place if type(place) is int and place >= 0 else len(items)
@@ -143,13 +144,9 @@ def _output_item(result: Result, ids: dict[int, str]) -> Shape:
     output: Any = output_text(result)
     if own.get("form") == "list":
         parts = enumerate(result.parts)
-        listed = [shape for at, part in parts if (shape := _input_part(part, _of_part(own, at)))]
+        listed = [shape for at, part in parts if (shape := _input_part(part, of_part(own, at)))]
         output = listed or output
     return give_back({"type": kind, "call_id": ids[result.call], "output": output}, unread)
-
-
-def _of_part(own: Shape, at: int) -> Shape:
-    return fields(fields(own, "parts"), str(at))
 
 
 def _raw(part: Part) -> Shape | None:

@@ -37,7 +37,6 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from chatfold.eventlog import (
@@ -78,7 +77,7 @@ from chatfold.projections.shapes.ui_parts import (
     write_part,
 )
 from chatfold.projections.shapes.values import clean, plain
-from chatfold.projections.text import Waiting, text_of
+from chatfold.projections.text import Waiting
 
 _KINDS = {"user": (Text, File, Data), "assistant": (Text, Reasoning, File, Data), "system": (Text,)}
 _ROLES: dict[Json, Role] = {"user": "user", "system": "system", "assistant": "assistant"}
@@ -284,44 +283,6 @@ def _headed(events: list[Event], message: Mapping[str, Any], known: Object) -> l
     if isinstance(first, MessageAdded) and len(events) == 1 and known.get("origin") in ("internal", "audit"):
         first = replace(first, origin=known["origin"])
     return [with_ui(replace(first, meta=meta), message=head), *events[1:]]
-
-
-class Summary(Struct, frozen=True):
-    """What stands in the place of messages ``first`` … ``last``, each named by its id and the place of the event in it."""
-
-    text: str
-    count: int
-    first: tuple[str, int]
-    last: tuple[str, int]
-
-
-def message_id(event: Event) -> str:
-    """Of the message that the event begins; empty if it begins none."""
-    found = (
-        ui_of(event.meta).get("message", {}).get("id", "")
-        if isinstance(event, MessageAdded | ToolCalled)
-        else ""
-    )
-    return str(found)
-
-
-def summary_of(event: Event) -> Summary | None:
-    """What a message of ``from_ui`` says, if it is the summary of a compaction and nobody's words."""
-    if not isinstance(event, MessageAdded):
-        return None
-    match ui_of(event.meta).get("message", {}).get("metadata"):
-        case {"kind": "summary", "sourceRange": {"fromId": str(first), "toId": str(last), **more}, **others}:
-            notes = others.get("chatfold")
-            hides = notes.get("hides") if isinstance(notes, dict) else None
-            count = more.get("count")
-            places = (
-                hides
-                if isinstance(hides, list) and [type(at) for at in hides] == [int, int]
-                else [0, 1 << 62]
-            )
-            text = text_of(event.parts)
-            return Summary(text, count if type(count) is int else 0, (first, places[0]), (last, places[1]))
-    return None
 
 
 # --- the steps of the assistant --------------------------------------------------------------------------

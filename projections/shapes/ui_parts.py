@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from chatfold.eventlog import (
     Data,
+    Event,
     File,
     Json,
     MessageAdded,
@@ -19,6 +21,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.shapes.parse import decoded, string
 from chatfold.projections.shapes.values import data_url, described, is_web, json_text
+from chatfold.projections.text import text_of
 
 Object: TypeAlias = dict[str, Any]
 
@@ -273,3 +276,44 @@ def difference(shown: Object, part: Object) -> Object:
 
 def with_ui(event: E, **values: Json) -> E:
     return replace(event, meta={**event.meta, "ui": {**event.meta.get("ui", {}), **values}})
+
+
+# --- summaries -------------------------------------------------------------------------------------------
+
+
+class Summary(Struct, frozen=True):
+    """What stands in the place of messages ``first`` … ``last``, each named by its id and the place of the event in it."""
+
+    text: str
+    count: int
+    first: tuple[str, int]
+    last: tuple[str, int]
+
+
+def message_id(event: Event) -> str:
+    """Of the message that the event begins; empty if it begins none."""
+    found = (
+        ui_of(event.meta).get("message", {}).get("id", "")
+        if isinstance(event, MessageAdded | ToolCalled)
+        else ""
+    )
+    return str(found)
+
+
+def summary_of(event: Event) -> Summary | None:
+    """What a message of ``from_ui`` says, if it is the summary of a compaction and nobody's words."""
+    if not isinstance(event, MessageAdded):
+        return None
+    match ui_of(event.meta).get("message", {}).get("metadata"):
+        case {"kind": "summary", "sourceRange": {"fromId": str(first), "toId": str(last), **more}, **others}:
+            notes = others.get("chatfold")
+            hides = notes.get("hides") if isinstance(notes, dict) else None
+            count = more.get("count")
+            places = (
+                hides
+                if isinstance(hides, list) and [type(at) for at in hides] == [int, int]
+                else [0, 1 << 62]
+            )
+            text = text_of(event.parts)
+            return Summary(text, count if type(count) is int else 0, (first, places[0]), (last, places[1]))
+    return None

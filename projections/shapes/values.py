@@ -99,6 +99,11 @@ def fields(own: Json, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def of_part(own: Json, at: int) -> dict[str, Any]:
+    """What was kept of the part at this index."""
+    return fields(fields(own, "parts"), str(at))
+
+
 def give_back(shape: dict[str, Any], unread: dict[str, Any]) -> dict[str, Any]:
     """The shape with the fields that its reader had no place for, also within others: writing undoes reading."""
     whole = dict(shape)
