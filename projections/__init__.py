@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from chatfold.projections.shapes.anthropic import from_anthropic
     from chatfold.projections.shapes.openai import from_openai
     from chatfold.projections.shapes.openai_responses import from_openai_responses
+    from chatfold.projections.shapes.recognise import from_messages
     from chatfold.projections.shapes.ui import from_ui, to_ui
 else:  # few programs need them
     __getattr__ = late(
@@ -57,6 +58,7 @@ else:  # few programs need them
             "from_anthropic": "chatfold.projections.shapes.anthropic",
             "from_openai": "chatfold.projections.shapes.openai",
             "from_openai_responses": "chatfold.projections.shapes.openai_responses",
+            "from_messages": "chatfold.projections.shapes.recognise",
             "from_ui": "chatfold.projections.shapes.ui",
             "to_markdown": "chatfold.projections.documents.markdown",
             "transcript": "chatfold.projections.documents.transcript",
@@ -85,6 +87,7 @@ __all__ = [
     "executions",
     "fold",
     "from_anthropic",
+    "from_messages",
     "from_openai",
     "from_openai_responses",
     "from_ui",
