@@ -60,6 +60,7 @@ WANTED: tuple[Wanted, ...] = (
         r"/.*/(messages|messages neutral)/\d+(/(calls|results)/\d+)?/meta",
         "issue 21: a message carries the meta of its event, in which its provider's shape finds what it alone understands",
     ),
+    Wanted(r"/.*/event/rules", "issue 21: a call of the model records the number of the prompt rules"),
     Wanted(r"/.*/other_rules", "issue 21: a verdict names the prompt rules whose requests it cannot prove"),
     Wanted(
         r"/.*/(ui/\d+/metadata/chatfold|exported ui)(/.*)?",
