@@ -29,8 +29,9 @@ from chatfold.agent.providers import (
     unused,
 )
 from chatfold.eventlog import Json, Part, Reasoning, Text
-from chatfold.projections import Message, anthropic
-from chatfold.projections.wire import json_text
+from chatfold.projections import Message, to_anthropic
+from chatfold.projections.shapes.anthropic import limit_marks
+from chatfold.projections.shapes.values import json_text
 
 MAX_TOKENS = 8_192
 """Of an answer: what every model of today can give. A call of a tool that is longer is cut off, and fails."""
@@ -90,13 +91,14 @@ def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> 
     """What a model of this name, set up like this, is sent. Needs neither the package nor a key."""
     params = {key: value for key, value in settings.items() if key not in ("max_tokens", "cache")}
     system = Message("system", (), (Text(request.system),))
-    shape = anthropic((system, *request.messages), model=name, provider=AnthropicModel.provider)
+    shape = to_anthropic((system, *request.messages), model=name, provider=AnthropicModel.provider)
     turns = shape["messages"]
     if not turns or turns[-1]["role"] == "assistant":  # which newer models refuse
         turns.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
     if settings["cache"]:
         for blocks in filter(None, (shape.get("system"), turns[-1]["content"])):
             blocks[-1]["cache_control"] = {"type": "ephemeral"}
+        limit_marks(shape.get("system", []), turns)
     payload = {"model": name, "max_tokens": settings["max_tokens"], **shape, "stream": True}
     payload |= _tools(request, turns)
     return sent(payload, params, tools=bool(request.tools))

@@ -16,7 +16,6 @@ from chatfold.agent.exporting import Form
 from chatfold.agent.moment import Moment
 from chatfold.agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
 from chatfold.agent.overflow import is_too_long
-from chatfold.agent.receiving import continued
 from chatfold.agent.says import Called, Content, assistant, injected, new_id, user
 from chatfold.agent.shelf import cleared, loaded, opened_anew, recalled
 from chatfold.agent.summary import by_looking
@@ -128,12 +127,14 @@ class Chat(Moment):
     async def receive(self, history: Sequence[Event]) -> list[Entry]:
         """Records what is new of a history that a client sent whole; see ``receiving`` for what is new.
 
-        ``from_openai_messages``, ``from_anthropic_messages`` and ``from_ui_messages`` make the events from what clients send.
+        ``from_openai``, ``from_anthropic`` and ``from_ui`` make the events from what clients send.
         """
+
+        from chatfold.agent.receiving import continued  # noqa: PLC0415 (for those who have such clients)
 
         async def new(now: Moment) -> Iterable[Event]:
             whole = await now.context_entries(everything=True) if now[contexts].shelf else ()
-            events = continued(await now.context_entries(), history, chat=self.key, whole=whole)
+            events = continued(await now.context_entries(), history, chat=self.key, whole=whole, seq=now.seq)
             match events:
                 case (Rewound(to=to, reason=reason), *rest) if not await self._is_here(to, now):
                     # Before the question was carried here we were elsewhere: it stays, and what follows is new.

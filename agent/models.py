@@ -108,8 +108,11 @@ Line = Answer | str | Exception | Callable[[dict[str, Any]], "Answer | str | Exc
 
 
 def scripted_payload(request: Request) -> dict[str, Any]:
-    """The request as it is."""
+    """The request as it is, but for what only a provider's shape looks at."""
     payload: dict[str, Any] = msgspec.to_builtins(request)
+    for message in payload["messages"]:
+        for value in (message, *message["calls"], *message["results"]):
+            value.pop("meta", None)
     return payload
 
 

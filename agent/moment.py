@@ -20,14 +20,14 @@ from chatfold.projections import (
     Projection,
     View,
     Window,
-    anthropic,
     calls,
     contexts,
     estimate,
     executions,
-    openai_chat,
-    openai_responses,
     outline,
+    to_anthropic,
+    to_openai,
+    to_openai_responses,
 )
 from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.contexts import window
@@ -41,9 +41,9 @@ S = TypeVar("S")
 
 SHAPES: dict[str, Callable[..., Any]] = {
     "neutral": lambda messages, **_: messages,
-    "openai": lambda messages, **_: openai_chat(messages),
-    "openai-responses": openai_responses,
-    "anthropic": anthropic,
+    "openai": lambda messages, **_: to_openai(messages),
+    "openai-responses": to_openai_responses,
+    "anthropic": to_anthropic,
 }
 """What ``messages`` come as; ``model=`` is for those that take reasoning back."""
 
@@ -188,8 +188,8 @@ class Moment:
             case "jsonl":
                 raise ValueError("the log of an earlier moment: fork the chat there, and export the fork")
             case "markdown" | "html":
-                from chatfold.projections.to_html import Page  # noqa: PLC0415 (for whoever exports)
-                from chatfold.projections.to_markdown import Document  # noqa: PLC0415
+                from chatfold.projections.documents.html import Page  # noqa: PLC0415 (for whoever exports)
+                from chatfold.projections.documents.markdown import Document  # noqa: PLC0415
 
                 document = (Document if form == "markdown" else Page)(now[outline].title)
                 yield document.begin().encode()
@@ -197,9 +197,9 @@ class Moment:
                     yield "".join(map(document.of, page)).encode()
                 yield document.end().encode()
             case "ui":
-                from chatfold.projections import ui_messages  # noqa: PLC0415
+                from chatfold.projections import to_ui  # noqa: PLC0415
 
-                yield _json(ui_messages(await now.context_entries(), chat_key=self.key))
+                yield _json(to_ui(await now.context_entries(), chat_key=self.key))
             case _:
                 yield _json(await now.messages(form, model=model))
 

@@ -13,7 +13,7 @@ import msgspec
 
 from chatfold.agent.models import Asked
 from chatfold.agent.providers import decoded, said, unused
-from chatfold.projections.wire import json_text
+from chatfold.projections.shapes.values import json_text
 
 
 class _Call(msgspec.Struct):

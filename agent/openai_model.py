@@ -4,7 +4,7 @@
     model = OpenAIModel("qwen3", base_url="http://localhost:8000/v1", api_key="none", extra_body={"top_k": 20})
 
 What is sent is the payload, as it is: the parameters with every request, as the package's ``create`` takes them. The
-answer is streamed. Reasoning is shown and kept where a server tells it, and not sent back: see ``openai_chat``. The
+answer is streamed. Reasoning is shown and kept where a server tells it, and not sent back: see ``to_openai``. The
 package's own retries are off, since the run's are events; failures: see ``providers``. A stream that ends without a
 ``finish_reason`` has failed.
 """
@@ -27,7 +27,7 @@ from chatfold.agent.providers import (
     sent,
 )
 from chatfold.eventlog import Part, Reasoning, Text
-from chatfold.projections import Message, openai_chat
+from chatfold.projections import Message, to_openai
 
 Kind: TypeAlias = Literal["text", "reasoning"]
 
@@ -85,7 +85,7 @@ def openai_payload(request: Request, name: str, params: dict[str, Any]) -> dict[
     system = Message("system", (), (Text(request.system),))
     payload: dict[str, Any] = {
         "model": name,
-        "messages": _ending_with_a_question(openai_chat((system, *request.messages))),
+        "messages": _ending_with_a_question(to_openai((system, *request.messages))),
         "stream": True,
         "stream_options": {"include_usage": True},
     }

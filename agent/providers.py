@@ -20,9 +20,9 @@ import msgspec
 from chatfold.agent.models import ModelFailed, Offered
 from chatfold.agent.says import new_id
 from chatfold.eventlog import Json
-from chatfold.projections.reading import arguments_of
+from chatfold.projections.shapes.parse import arguments_of
+from chatfold.projections.shapes.values import clean, plain, tool_name
 from chatfold.projections.text import clipped
-from chatfold.projections.wire import clean, plain, tool_name
 
 GO_ON = "(Go on with what is still open.)"
 """What the user says where a provider wants them to speak last, and they did not."""

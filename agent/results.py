@@ -15,9 +15,9 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.shapes.values import words_of
 from chatfold.projections.text import text_of
 from chatfold.projections.usage import Spent, spent
-from chatfold.projections.wire import words_of
 
 
 class Use(msgspec.Struct):

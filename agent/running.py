@@ -56,6 +56,7 @@ from chatfold.eventlog.search_text import OURS
 from chatfold.projections import contexts, executions
 from chatfold.projections.activity import turn
 from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.shapes import PROMPT_RULES
 
 SHOWN = (MessageAdded, ToolCalled, ToolReturned, Injected, ContextRecalled, Compacted)
 """What a request is made of."""
@@ -245,7 +246,8 @@ class Run:
             payload = model.payload(Request(system, await now.shown(), tools))
             mark = fingerprint(payload)
             seen = {"seen": new} if (new := await _new(now)) else {}
-            return (ModelCalled(model.name, mark, params | seen, tuple(self.setup.tools), model.provider),)
+            names = tuple(self.setup.tools)
+            return (ModelCalled(model.name, mark, params | seen, names, model.provider, PROMPT_RULES),)
 
         await self.chat.decide(called, run=self.run)
         return payload

@@ -20,7 +20,7 @@ from chatfold.agent.execution import Execution, call_id, execution
 from chatfold.agent.says import Called
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import IdConflict, SendConfirmed, SendFailed, SendRequested, Text
-from chatfold.projections.wire import clean
+from chatfold.projections.shapes.values import clean
 
 UNKNOWN = "it was being sent when the process ended, and nobody knows whether it arrived"
 

@@ -19,8 +19,8 @@ import msgspec
 from chatfold.agent.says import Called
 from chatfold.agent.tools import Outcome
 from chatfold.eventlog import Data, File, Json, Part, Text
+from chatfold.projections.shapes.values import clean
 from chatfold.projections.text import text_of
-from chatfold.projections.wire import clean
 
 MOST = 500
 _COMMAND = 160  # characters of a digest that are the command's

@@ -12,9 +12,9 @@ import msgspec
 
 from chatfold.projections import Message, estimate
 from chatfold.projections.prompt import SUMMARY
+from chatfold.projections.shapes.values import json_text, words_of
 from chatfold.projections.text import one_line, text_of
 from chatfold.projections.tokens import Counter
-from chatfold.projections.wire import json_text, words_of
 
 _SECTIONS = ("Facts", "Preferences", "Decisions", "Open items", "Asked", "Tools used")
 _LINES = 40  # of a section at most; the newest are kept, as many as there is room for

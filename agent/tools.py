@@ -20,7 +20,7 @@ from chatfold.agent.models import Offered
 from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
 from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.values import make_converter
-from chatfold.projections.wire import json_text
+from chatfold.projections.shapes.values import json_text
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
 """What becomes of a call whose result a crash has taken: run again, answered as interrupted, or left to ``on_open_call``."""

@@ -11,7 +11,7 @@ import msgspec
 from benchmarks.projections_store import CHAT
 from chatfold.agent.opening import open_view, window_entries
 from chatfold.eventlog import FileStorage, Log
-from chatfold.projections import messages, openai_chat
+from chatfold.projections import messages, to_openai
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ async def _open(root: Path) -> tuple[float, list[dict[str, Any]]]:
     log = Log(FileStorage(root, read_only=True))
     view = await open_view(log, CHAT)
     entries = await window_entries(log, CHAT, view)
-    prompt = openai_chat(messages(view.view, entries))
+    prompt = to_openai(messages(view.view, entries))
     elapsed = perf_counter() - start
     await log.storage.close()
     return elapsed * 1e3, prompt

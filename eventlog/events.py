@@ -145,13 +145,14 @@ class ToolReturned(Struct, frozen=True, tag="tool_returned"):
 
 
 class ModelCalled(Struct, frozen=True, tag="model_called"):
-    """``request`` is the fingerprint of the exact messages sent."""
+    """``request`` is the fingerprint of the exact messages sent; ``rules``: the number of the prompt rules that made them."""
 
     model: str
     request: str
     params: dict[str, Json] = {}
     tools: tuple[str, ...] = ()
     provider: str = ""
+    rules: int = 1
 
 
 class ModelReturned(Struct, frozen=True, tag="model_returned"):

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from chatfold import Chat, Store
-from chatfold.projections import from_openai_messages
+from chatfold.projections import from_openai
 
 TOOLS = {"multiply": lambda a, b: a * b}
 
@@ -31,7 +31,7 @@ async def answer(chat: Chat) -> str:
             await chat.record(call.returned(str(TOOLS[call.name](**call.args))))
         await chat.compact_if_due()
         said = await model(await chat.messages("openai"))
-        await chat.record(*from_openai_messages([said]))  # its words and its calls, before any tool runs
+        await chat.record(*from_openai([said]))  # its words and its calls, before any tool runs
         if not said.get("tool_calls"):
             return str(said["content"])
 

@@ -37,28 +37,32 @@ from chatfold.projections.lifetimes import Lifetime, lifetimes
 from chatfold.projections.listing import Outline, lineage, outline
 from chatfold.projections.prompt import Message, messages
 from chatfold.projections.runs import Execution
-from chatfold.projections.to_anthropic import anthropic
-from chatfold.projections.to_openai import openai_chat, openai_responses
+from chatfold.projections.shapes.anthropic import to_anthropic
+from chatfold.projections.shapes.openai import to_openai
+from chatfold.projections.shapes.openai_responses import to_openai_responses
 from chatfold.projections.tokens import Tokens, estimate
 from chatfold.projections.usage import Usage, usage
 
 if TYPE_CHECKING:
-    from chatfold.projections.from_anthropic import from_anthropic_messages
-    from chatfold.projections.from_openai import from_openai_messages
-    from chatfold.projections.from_ui import from_ui_messages
-    from chatfold.projections.to_markdown import markdown
-    from chatfold.projections.to_seeds import transcript
-    from chatfold.projections.to_ui import ui_messages
+    from chatfold.projections.documents.markdown import to_markdown
+    from chatfold.projections.documents.transcript import transcript
+    from chatfold.projections.shapes.anthropic import from_anthropic
+    from chatfold.projections.shapes.openai import from_openai
+    from chatfold.projections.shapes.openai_responses import from_openai_responses
+    from chatfold.projections.shapes.recognise import from_messages
+    from chatfold.projections.shapes.ui import from_ui, to_ui
 else:  # few programs need them
     __getattr__ = late(
         __name__,
         {
-            "from_anthropic_messages": "chatfold.projections.from_anthropic",
-            "from_openai_messages": "chatfold.projections.from_openai",
-            "from_ui_messages": "chatfold.projections.from_ui",
-            "markdown": "chatfold.projections.to_markdown",
-            "transcript": "chatfold.projections.to_seeds",
-            "ui_messages": "chatfold.projections.to_ui",
+            "from_anthropic": "chatfold.projections.shapes.anthropic",
+            "from_openai": "chatfold.projections.shapes.openai",
+            "from_openai_responses": "chatfold.projections.shapes.openai_responses",
+            "from_messages": "chatfold.projections.shapes.recognise",
+            "from_ui": "chatfold.projections.shapes.ui",
+            "to_markdown": "chatfold.projections.documents.markdown",
+            "transcript": "chatfold.projections.documents.transcript",
+            "to_ui": "chatfold.projections.shapes.ui",
         },
     )
 
@@ -78,29 +82,31 @@ __all__ = [
     "Usage",
     "View",
     "Window",
-    "anthropic",
     "calls",
     "contexts",
     "estimate",
     "executions",
     "fold",
-    "from_anthropic_messages",
-    "from_openai_messages",
-    "from_ui_messages",
+    "from_anthropic",
+    "from_messages",
+    "from_openai",
+    "from_openai_responses",
+    "from_ui",
     "lifetimes",
     "lineage",
-    "markdown",
     "messages",
-    "openai_chat",
-    "openai_responses",
     "outline",
     "projection",
     "sends",
     "skills",
     "start",
+    "to_anthropic",
+    "to_markdown",
+    "to_openai",
+    "to_openai_responses",
+    "to_ui",
     "transcript",
     "turn",
-    "ui_messages",
     "usage",
 ]
 

@@ -10,8 +10,8 @@ from itertools import takewhile
 import msgspec
 
 from chatfold.projections.prompt import Message
+from chatfold.projections.shapes.values import json_text
 from chatfold.projections.tokens import FRAMING, Counter, Tokens, estimate, of_part
-from chatfold.projections.wire import json_text
 
 
 class Cut(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """messages: what the model is sent next, as values that every provider's shape is made from.
 
     prompt = messages(view, entries)        # entries: those of window(view[contexts], view.seq).entries
-    openai_chat(prompt); openai_responses(prompt, model=…); anthropic(prompt, model=…)
+    to_openai(prompt); to_openai_responses(prompt, model=…); to_anthropic(prompt, model=…)
 
 Whatever the entries are, in whatever order a crash left them:
 
@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from chatfold.eventlog import (
     Compacted,
@@ -53,6 +54,7 @@ LATE = "Late result of {name}, which had been answered as interrupted:\n"
 _NOWHERE = (1 << 62, 1 << 62)  # after all entries
 _MOST_CALLS = 128  # in one message: what OpenAI takes
 
+Meta: TypeAlias = dict[str, Json] | UnsetType
 Kind: TypeAlias = Literal["said", "internal", "summary", "recalled", "injected", "late"]
 
 
@@ -61,6 +63,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     id: str
     name: str
     args: Json = None
+    meta: Meta = UNSET
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -71,10 +74,15 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     seq: int = 0
     parts: tuple[Part, ...] = (Text(INTERRUPTED),)
     failed: bool = True
+    meta: Meta = UNSET
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """``seqs``: the entries it was made from. One with results has the role tool and follows the one with the calls."""
+    """``seqs``: the entries it was made from. One with results has the role tool and follows the one with the calls.
+
+    ``meta``, of a call and a result, too: the event's, if it has any. There a provider's shape finds what it alone
+    understands.
+    """
 
     role: Role | Literal["tool"]
     seqs: tuple[int, ...]
@@ -83,6 +91,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     results: tuple[Result, ...] = ()
     kind: Kind = "said"
     answers: int = 0  # the seq of the call, if it is a late result
+    meta: Meta = UNSET
 
     @property
     def is_system(self) -> bool:
@@ -163,7 +172,7 @@ class _Block:
     def take(self, entry: Entry) -> None:
         event, seq = entry.event, entry.seq
         if type(event) is ToolCalled:  # these three are nearly all there is, and a match asks one by one
-            self.call(Call(seq, event.call, event.name, event.args))
+            self.call(Call(seq, event.call, event.name, event.args, event.meta or UNSET))
         elif type(event) is ToolReturned:
             self.answer(event, seq)
         elif type(event) is MessageAdded:
@@ -176,10 +185,11 @@ class _Block:
             return
         if event.role == "assistant":
             self.answered()
-            self.lead = Message("assistant", (seq,), event.parts)
+            self.lead = Message("assistant", (seq,), event.parts, meta=event.meta or UNSET)
         else:
             internal = event.role == "user" and event.origin == "internal"
-            self.add(Message(event.role, (seq,), event.parts, kind="internal" if internal else "said"))
+            kind: Kind = "internal" if internal else "said"
+            self.add(Message(event.role, (seq,), event.parts, kind=kind, meta=event.meta or UNSET))
 
     def other(self, event: Event, seq: int) -> None:
         match event:
@@ -246,7 +256,9 @@ class _Block:
     def answer(self, event: ToolReturned, seq: int) -> None:
         if asked := self.without.get(event.call):
             call = asked.popleft()
-            self.results[call.seq] = Result(call.seq, call.name, seq, event.parts, event.failed)
+            self.results[call.seq] = Result(
+                call.seq, call.name, seq, event.parts, event.failed, event.meta or UNSET
+            )
             return
         # Otherwise it is the second result of a call, which says nothing new, or that of a call which is not in this
         # window; or it comes too late.
@@ -272,8 +284,8 @@ class _Block:
         for first in range(0, len(self.calls), _MOST_CALLS):
             calls = tuple(self.calls[first : first + _MOST_CALLS])
             seqs = tuple([call.seq for call in calls])
-            before, parts = (lead.seqs, lead.parts) if lead else ((), ())
-            self.done.append(Message("assistant", (*before, *seqs), parts, calls))
+            before, parts, meta = (lead.seqs, lead.parts, lead.meta) if lead else ((), (), UNSET)
+            self.done.append(Message("assistant", (*before, *seqs), parts, calls, meta=meta))
             self.done.append(self.answers(calls))
             lead = None
         self.calls, self.results, self.without = [], {}, {}

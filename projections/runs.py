@@ -16,8 +16,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.activity import WINDOW
+from chatfold.projections.shapes.values import words_of
 from chatfold.projections.text import clipped, text_of
-from chatfold.projections.wire import words_of
 
 _PREVIEW = 2000
 _ERROR = 200

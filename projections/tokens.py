@@ -53,8 +53,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import text_of_file
-from chatfold.projections.wire import json_text
 
 Counter: TypeAlias = Callable[[str], int]
 

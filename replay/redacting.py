@@ -48,7 +48,7 @@ from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.transfer import RedactedExport
 from chatfold.eventlog.values import escape, unescape
 from chatfold.projections import fold, start
-from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.projections.documents.describe import REDACTED_EXPORT
 from chatfold.projections.text import text_of_file
 from chatfold.replay.rules import Rules, names_a_secret
 

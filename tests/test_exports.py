@@ -32,9 +32,9 @@ EVENTLOG = """
 
 PROJECTIONS = """
     Contexts Cut Execution IndexRow Lifetime Message NeedsEarlier OutOfOrder Outline Projection STANDARD Tokens
-    Usage View Window anthropic calls contexts estimate executions
-    fold from_anthropic_messages from_openai_messages from_ui_messages lifetimes lineage markdown messages openai_chat
-    openai_responses outline projection sends skills start transcript turn ui_messages usage
+    Usage View Window to_anthropic calls contexts estimate executions
+    fold from_anthropic from_messages from_openai from_openai_responses from_ui lifetimes lineage to_markdown messages to_openai
+    to_openai_responses outline projection sends skills start transcript turn to_ui usage
 """
 
 AGENT = """

@@ -69,7 +69,7 @@ def test_the_top_room_of_the_event_log_opens_no_file(path: Path) -> None:
 WAITING = {"asyncio", "datetime.datetime", "os", "pathlib", "random", "sqlite3", "threading", "time", "uuid"}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "projections").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "projections").rglob("*.py")), ids=lambda path: path.name)
 def test_a_projection_has_no_means_of_waiting_asking_the_clock_or_guessing(path: Path) -> None:
     assert not WAITING & set(imported(path))
 

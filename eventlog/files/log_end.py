@@ -156,6 +156,8 @@ class LogEnd(ChatSegments):
             if page.reaches_end and whole.offset >= at.offset:
                 rest = page.page.data[whole.offset - at.offset :]
             at, stop = page.at, page.stop
+        if stop is PageEnd.SEALED and at.seq > whole.seq:
+            raise self._corrupt(tail.first, whole, "a seal follows a batch that is not whole")
         place = Tail(tail.first, whole, tail.inode, stop is PageEnd.SEALED)
         ending = Ending.CLEAN if status.st_size == whole.offset else Ending.TORN
         if stop is PageEnd.BAD:

@@ -9,7 +9,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -190,7 +190,10 @@ class LogReader(LogEnd):
         if last <= least:
             return
         # By itself, a line of another chat verifies, too.
-        head = tail.head if last == tail.position.seq else self._head_before(last + 1)
+        if last == tail.position.seq and tail.position.link:
+            head = Head(last, tail.position.link.decode())
+        else:
+            head = self._head_before(last + 1)
         while head.seq > least:
             first = tail.first if head.seq >= tail.first else self.segment_of(head.seq)
             with self.open_segment(first) as fd:
@@ -271,7 +274,17 @@ class LogReader(LogEnd):
             raise
 
     def entries(self, page: Page) -> list[Entry]:
-        """What verified lines say, whole. A segment that they refer to is proved to be the chat's once a page."""
+        """What verified lines say, whole."""
+        with self.reading_lines() as line_of:
+            try:
+                return decode_page(page, partial(self.resolve_line, line_of=line_of))
+            except CorruptLog as error:
+                error.chat = self.chat
+                raise
+
+    @contextmanager
+    def reading_lines(self) -> Iterator[Callable[[int], bytes]]:
+        """``line``, for many lines: a segment is opened, and proved to be the chat's, once."""
         with ExitStack() as stack:
             segments: dict[int, tuple[int, os.stat_result]] = {}
 
@@ -283,11 +296,7 @@ class LogReader(LogEnd):
                 fd, status = segments[first]
                 return self._line_in(first, fd, seq, status) or self.line(seq)
 
-            try:
-                return decode_page(page, partial(self.resolve_line, line_of=line_of))
-            except CorruptLog as error:
-                error.chat = self.chat
-                raise
+            yield line_of
 
     # --- finding a line ----------------------------------------------------------------------------------
 

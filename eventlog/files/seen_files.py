@@ -13,7 +13,7 @@ the end. No file is changed once it is there.
 import re
 import sys
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,13 +174,19 @@ class SeenFiles:
         return count > 0
 
     def _find_in(self, file: _File, upper: int) -> list[int]:
+        low = upper << 32
+        index = bisect_right(file.firsts, low | _SEQ) - 1  # the last block that may have some
+        if index < 0:
+            return []
+        rows = self._block(file, index)
+        at = bisect_left(rows, low)
+        if at and (at == len(rows) or rows[at] >> 32 != upper):
+            return []  # the usual case
         found: list[int] = []
-        index = max(0, bisect_left(file.firsts, upper << 32) - 1)
-        while index < len(file.firsts) and file.firsts[index] >> 32 <= upper:
-            rows = self._block(file, index)
-            same = rows[bisect_left(rows, upper << 32) : bisect_left(rows, (upper + 1) << 32)]
+        for block in range(max(0, bisect_left(file.firsts, low) - 1), index + 1):
+            rows = self._block(file, block)
+            same = rows[bisect_left(rows, low) : bisect_right(rows, low | _SEQ)]
             found += [row & _SEQ for row in same if row & _SEQ <= file.end.seq]
-            index += 1
         return found
 
     def _block(self, file: _File, index: int) -> "array[int]":
@@ -232,8 +238,11 @@ class SeenFiles:
             stored = self._open(name)
         if self._cache.epoch() != self._epoch:
             return None
-        blocks = {i: rows[i * _ROWS : (i + 1) * _ROWS] for i in range(len(sums))}
-        return stored or _File(name, span, links, len(rows), firsts, sums, 0, span.head, blocks)
+        if stored is not None and len(sums) > _HELD:
+            return stored
+        made = stored or _File(name, span, links, len(rows), firsts, sums, 0, span.head)
+        made.blocks = {i: rows[i * _ROWS : (i + 1) * _ROWS] for i in range(len(sums))}
+        return made
 
 
 def share_seen(cache: Cache, fork: Path, last: int) -> None:

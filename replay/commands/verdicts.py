@@ -120,6 +120,7 @@ def _print(out: Out, found: Verdict) -> None:
         f"{found.runs} runs rehearsed, 0 live" if found.runs else "",
         f"{found.skipped} runs of other agents" if found.skipped else "",
         f"{found.unprovable} requests cannot be made again from the log alone" if found.unprovable else "",
+        *(f"not provable: made by prompt rules {number}" for number in found.other_rules),
     ]
     out.words(
         ("ok " if found.ok else "DIVERGED ", "green" if found.ok else "red"),

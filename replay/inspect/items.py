@@ -14,9 +14,9 @@ from chatfold.projections import Contexts, IndexRow, Message, Tokens, contexts
 from chatfold.projections.contexts import Control
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import RECALLED, SUMMARY
+from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
 from chatfold.projections.tokens import Counter, estimate
-from chatfold.projections.wire import json_text
 from chatfold.replay.inspect.points import SWITCHES
 
 PREVIEW = 160

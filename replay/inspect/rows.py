@@ -43,9 +43,9 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
+from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
 from chatfold.projections.usage import spent
-from chatfold.projections.wire import json_text
 from chatfold.replay.inspect.items import kind_name
 
 # What a list calls each kind of event, and the sign that goes with it: nothing is told by colour alone.

@@ -45,7 +45,10 @@ class Divergence(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a replay came to. ``unprovable``: requests that cannot be made again from the log alone, which is no failure."""
+    """What a replay came to. ``unprovable``: requests that cannot be made again from the log alone, which is no failure.
+
+    ``other_rules``: the numbers of prompt rules that are not today's and made some of these.
+    """
 
     chat: str
     entries: int = 0
@@ -54,6 +57,7 @@ class Verdict(msgspec.Struct, frozen=True):
     tool_calls: int = 0
     proved: int = 0  # requests
     unprovable: int = 0
+    other_rules: tuple[int, ...] = ()
     snapshots: int = 0  # compared
     runs: int = 0  # of the agent, rehearsed
     skipped: int = 0  # runs of other agents, which were taken as they are

@@ -44,6 +44,8 @@ class Explaining:
                 changes: dict[str, Any] = {"params": _lasting(new, event)}
                 if self._erased and self._erased[0] < recorded.seq:
                     changes |= {"request": event.request, "params": {**_plain(new), **_seen(event)}}
+                if event.rules != new.rules:  # other rules may make another request: that proves nothing
+                    changes |= {"request": event.request, "rules": event.rules}
                 return event == msgspec.structs.replace(new, **changes)
             case Noted(name="compaction_failed"), Noted(name="compaction_failed"):
                 return True  # what a summariser did is not to be repeated

@@ -11,7 +11,7 @@ The first difference is told, and nothing is done after it. A miss is a differen
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from chatfold.agent import Agent, Moment, Store
 from chatfold.agent.execution import RUNTIME
@@ -29,6 +29,7 @@ from chatfold.eventlog import (
     ToolCalled,
 )
 from chatfold.projections import outline
+from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.projections.text import one_line, text_of
 from chatfold.replay.judging.answering import Rehearsed
 from chatfold.replay.judging.divergence import Divergence, Verdict
@@ -188,7 +189,14 @@ class _Rehearsal:
             tool_calls=sum(isinstance(entry.event, ToolCalled) for entry in done),
             proved=self._proved,
             unprovable=len(calls) - self._proved,
+            other_rules=_other_rules(done),
             runs=self._runs,
             skipped=self._skipped,
             divergence=found,
         )
+
+
+def _other_rules(entries: Iterable[Entry]) -> tuple[int, ...]:
+    """The numbers of prompt rules that are not today's and made some of the requests."""
+    numbers = {entry.event.rules for entry in entries if isinstance(entry.event, ModelCalled)}
+    return tuple(sorted(numbers - {PROMPT_RULES}))

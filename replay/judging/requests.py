@@ -3,6 +3,7 @@
 The messages are folded from the entries before the call. What else was sent, the system text, the tools and the model's
 settings, is kept as notes. For the models that chatfold has, ``payload`` is then known, without a client or a key.
 Another model's request is not provable from the log alone, unless its ``payload`` is given; that is told, and no failure.
+Nor is one that prompt rules of another number made, unless today's make the same.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from chatfold.eventlog import Entry, Event, Json, ModelCalled, NoSuchPoint, Note
 from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.values import make_converter
 from chatfold.projections import Message, usage
+from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.replay.inspect.points import request, request_number
 
 Payload: TypeAlias = Callable[[Request], dict[str, Any]]
@@ -104,6 +106,8 @@ async def made_again(
     why = ""
     if not proved and any(seen.was for seen in await before.read(before.window().entries)):
         proved, why = None, "some of what the model saw was erased since"
+    elif not proved and event.rules != PROMPT_RULES:
+        proved, why = None, f"not provable: made by prompt rules {event.rules}"
     return msgspec.structs.replace(told, rebuilt=mark, payload=made, proved=proved, why=why)
 
 

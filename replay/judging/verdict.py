@@ -17,7 +17,8 @@ from chatfold.agent.running import SHOWN
 from chatfold.eventlog import Entry, Head, ModelCalled, Noted, Rewound, ToolCalled
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections import STANDARD, View, fold, outline, start
-from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.projections.documents.describe import REDACTED_EXPORT
+from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.projections.snapshot import load
 from chatfold.projections.spans import Spans, includes, spans
 from chatfold.replay.inspect.items import kind_name
@@ -76,6 +77,7 @@ class _Judge:
         self._waiting: list[Entry] = []  # to be folded
         self._notes: Notes = {}
         self._new: dict[int, Entry] = {}  # what came since the last request that was proved
+        self._other_rules: set[int] = set()
         self._calls = self._tools = self._proved = self._unprovable = self._snapshots = 0
 
     async def take(self, entry: Entry, *, compared: bool) -> Divergence | None:
@@ -111,6 +113,7 @@ class _Judge:
             tool_calls=self._tools,
             proved=self._proved,
             unprovable=self._unprovable,
+            other_rules=tuple(sorted(self._other_rules)),
             snapshots=self._snapshots,
             divergence=found,
         )
@@ -134,6 +137,8 @@ class _Judge:
             return self._at(self._new[wrong], "(all of it)", cause=what)
         self._proved += made.proved is True
         self._unprovable += made.proved is None
+        if made.proved is None and event.rules != PROMPT_RULES:
+            self._other_rules.add(event.rules)
         self._new = {}
         return None
 

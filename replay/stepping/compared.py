@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from chatfold.projections.wire import json_text
+from chatfold.projections.shapes.values import json_text
 from chatfold.replay.inspect.comparing import Comparison, Step, compare
 from chatfold.replay.inspect.points import COMPACTIONS, SWITCHES
 from chatfold.replay.inspect.tracing import Left, Now, Trace, trace

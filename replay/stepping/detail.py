@@ -17,8 +17,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import Message, contexts
+from chatfold.projections.shapes.values import json_text
 from chatfold.projections.tokens import estimate
-from chatfold.projections.wire import json_text
 from chatfold.replay.inspect.items import Inspected, context_of, item_of
 from chatfold.replay.inspect.rows import parts_told, row
 from chatfold.replay.inspect.times import iso

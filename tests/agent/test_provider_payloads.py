@@ -16,7 +16,7 @@ from chatfold.agent.providers import GO_ON, real_names
 from chatfold.eventlog import Text
 from chatfold.projections import Message
 from chatfold.projections.prompt import Call, Result
-from chatfold.projections.wire import tool_name
+from chatfold.projections.shapes.values import tool_name
 from chatfold.testing.strategies import mappings, short_texts
 from tests.support.wire_server import (
     anthropic_types_accept,

@@ -17,7 +17,7 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.projections import contexts, transcript
-from chatfold.projections.to_seeds import active_lines, archive_file, index_file
+from chatfold.projections.shapes.legacy import active_lines, archive_file, index_file
 from tests.support.acting import Paused, is_whole, key_of, said, users, words
 from tests.support.agent_runs import Outbox, agent, events, returned, step
 from tests.support.chats import a_store, files  # noqa: F401

@@ -33,7 +33,7 @@ from chatfold.eventlog.files.recovery import find_valid_lines
 from chatfold.eventlog.files.survey import survey_segment
 from chatfold.eventlog.keys import chat_key, folder_name, is_hashed
 from chatfold.eventlog.line import has_valid_sum, parse_header
-from chatfold.projections import from_anthropic_messages, from_openai_messages, from_ui_messages
+from chatfold.projections import from_anthropic, from_openai, from_ui
 from chatfold.replay.inspect.address import BadAddress, address, point
 from tests.support.damage.intact import cached, small
 from tests.support.damage.mutations import forged, mutated, mutated_value
@@ -252,9 +252,9 @@ _WORDS = [
 ]  # fmt: skip
 
 _PROVIDERS: tuple[tuple[Callable[[Any], list[Event]], list[Any]], ...] = (
-    (from_openai_messages, [OPENAI]),
-    (from_anthropic_messages, [ANTHROPIC]),
-    (from_ui_messages, [UI]),
+    (from_openai, [OPENAI]),
+    (from_anthropic, [ANTHROPIC]),
+    (from_ui, [UI]),
 )
 
 _SHARES: dict[str, float] = {

@@ -81,9 +81,10 @@ def test_the_wheel_holds_one_package(shop: Workshop) -> None:
     tops = {name.partition("/")[0] for name in names}
     assert [top for top in tops if not top.endswith(".dist-info")] == ["chatfold"]
     assert len(tops) == 2
-    assert {f"chatfold/{room}/__init__.py" for room in (*ROOMS, "testing")} | {"chatfold/py.typed"} <= set(
-        names
-    )
+    assert {f"chatfold/{room}/__init__.py" for room in (*ROOMS, "testing")} | {
+        "chatfold/py.typed",
+        "chatfold/projections/documents/html.css",
+    } <= set(names)
 
 
 def test_the_installed_package_brings_the_suite_for_storages(bin: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from chatfold.agent import Chat, Store
 from chatfold.eventlog import ChatfoldError, Durability, Entry, FileStorage, Noted, Redacted, check
+from chatfold.projections import calls
 from chatfold.projections.packing import pack
 from tests.support.judges.talk import entries_of, is_clean
 from tests.support.processes.children import started
@@ -68,7 +69,11 @@ async def seen(folder: Path) -> Seen:
 
 async def _shown(chat: Chat) -> bytes:
     entries = [(e.seq, e.ts, e.run, e.id, e.batch, e.event) async for e in chat.entries()]
-    return pack((entries, await chat.messages("openai"), await chat.list_contexts(), chat.view.states))
+    view = chat.view
+    states = [
+        view[calls].open if one is calls else view[one] for one in view.projections
+    ]  # by seq: ids are random
+    return pack((entries, await chat.messages("openai"), await chat.list_contexts(), states))
 
 
 def _numbered(data: bytes) -> bytes:

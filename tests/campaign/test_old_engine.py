@@ -45,7 +45,7 @@ WANTED: tuple[Wanted, ...] = (
         "an erasure is told to all writers by a file of the chat: the old engine compared the times of its segments",
     ),
     Wanted(
-        r"/chats/.*/states/(contexts|turn|calls|sends|skills|lineage)",
+        r"/chats/.*/states/(contexts|turn|calls|sends|skills|lineage|outline)",
         "these states are packed otherwise: what they say is compared as contexts, messages, calls and points (issue 21)",
     ),
     Wanted(
@@ -56,7 +56,29 @@ WANTED: tuple[Wanted, ...] = (
         r"/listed/\d+/is_open",
         "after a rewind to the question the model is to be asked again: the old engine did nothing (issue 21, finding 9.2)",
     ),
+    Wanted(
+        r"/.*/(messages|messages neutral)/\d+(/(calls|results)/\d+)?/meta",
+        "issue 21: a message carries the meta of its event, in which its provider's shape finds what it alone understands",
+    ),
+    Wanted(r"/.*/event/rules", "issue 21: a call of the model records the number of the prompt rules"),
+    Wanted(r"/.*/other_rules", "issue 21: a verdict names the prompt rules whose requests it cannot prove"),
+    Wanted(
+        r"/.*/(ui/\d+/metadata/chatfold|exported ui)(/.*)?",
+        "issue 21: a summary says which events it hides, so that a copy made from an export has the same prompt",
+    ),
 )
+
+
+@pytest.fixture(autouse=True)
+def old_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old engine's lines have no number of prompt rules, which is 1: with another, no line after a request is the same."""
+    for module in (
+        "agent.running",
+        "replay.judging.requests",
+        "replay.judging.verdict",
+        "replay.judging.rehearsal",
+    ):
+        monkeypatch.setattr(f"chatfold.{module}.PROMPT_RULES", 1)
 
 
 def agree(old: Any, new: Any) -> None:

@@ -17,6 +17,7 @@ from chatfold.eventlog.files.recovery import (
     classify_ending,
     classify_file_ending,
 )
+from chatfold.eventlog.files.seal import build_sealed_segment
 from chatfold.eventlog.files.segment import BIG_PAGE, Position
 from chatfold.eventlog.line import MAX_LINE, build_line, header_line, parse_seq, seal_line
 from tests.support.clock import TickingClock
@@ -274,3 +275,25 @@ def test_a_writer_that_goes_on_between_two_reads_is_no_damage(tmp_path: Path, is
     assert reader.tail().position.seq == (16 if is_warm else 12)
     assert not disk.written
     assert reader.tail().position.seq == 16
+
+
+async def test_a_seal_after_half_a_batch_is_damage(tmp_path: Path) -> None:
+    """A seal vouches for all before it. To go on in the next segment would make two segments that do not fit."""
+    async with Log(FileStorage(tmp_path)) as log:
+        await log.append("chat", Noted("one"))
+        await log.append("chat", Noted("two"), Noted("three"))
+    chat = tmp_path / "chats" / "chat"
+    [segment] = chat.glob("*.jsonl")
+    segment.write_bytes(build_sealed_segment(segment.read_bytes().splitlines()[:-1]))
+    (chat / "head").unlink()
+    before = segment.read_bytes()
+    async with Log(FileStorage(tmp_path)) as log:
+        for work in (log.append("chat", Noted("more")), log.head("chat"), log.last("chat", 1)):
+            with pytest.raises(CorruptLog, match="a seal follows a batch that is not whole"):
+                await work
+    assert [path.read_bytes() for path in chat.glob("*.jsonl")] == [before]
+    assert repair(chat).lost == [3]
+    async with Log(FileStorage(tmp_path)) as log:
+        await log.append("chat", Noted("more"))
+        names = [type(entry.event).__name__ async for entry in log.read("chat")]
+    assert names == ["Noted", "Noted", "Lost", "Noted"]

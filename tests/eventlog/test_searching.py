@@ -161,7 +161,7 @@ def test_the_bytes_answer_as_a_look_at_every_entry_does(
 
     with (
         tempfile.TemporaryDirectory() as root,
-        mock.patch.multiple("chatfold.eventlog.files.search", _FIRST=piece, _PIECE=piece),
+        mock.patch("chatfold.eventlog.files.segment.PAGE", piece),
     ):
         asyncio.run(check(Path(root), FileStorage(root, segment_bytes=2000, durability="off")))
 
@@ -229,12 +229,20 @@ def test_what_is_known_of_segments_changes_no_answer_when_they_change(
             await write(root, before)
             await agree(warm, root)
 
-    with (
-        tempfile.TemporaryDirectory() as root,
-        tempfile.TemporaryDirectory() as other,
-        mock.patch("chatfold.eventlog.files.search.is_settled", return_value=True),
-    ):
+    with tempfile.TemporaryDirectory() as root, tempfile.TemporaryDirectory() as other:
         asyncio.run(check(Path(root), Path(other)))
+
+
+@pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
+async def test_a_hit_that_damage_hides_is_told(root: Path, segment_bytes: int) -> None:
+    async with Log(FileStorage(root, segment_bytes=segment_bytes)) as log:
+        for number in range(40):
+            await log.append("chat", say("needle" if number == 3 else f"hay {number} {'hay ' * 40}"))
+    oldest = root / "chats" / "chat" / "0000000000000001.jsonl"
+    oldest.write_bytes(oldest.read_bytes().replace(b"needle", b"needlf"))
+    async with Log(FileStorage(root, read_only=True)) as log:
+        with pytest.raises(CorruptLog, match="does not verify"):
+            await log.search("chat", "needle")
 
 
 async def test_a_search_that_has_enough_reads_no_more(root: Path) -> None:

@@ -1,9 +1,9 @@
-"""What ``from_anthropic_messages`` makes of the requests that clients send, by example."""
+"""What ``from_anthropic`` makes of the requests that clients send, by example."""
 
 import pytest
 
 from chatfold.eventlog import Data, File, MessageAdded, Reasoning, Text, ToolCalled, ToolReturned
-from chatfold.projections.from_anthropic import from_anthropic_messages
+from chatfold.projections.shapes.anthropic import from_anthropic
 from tests.projections.test_from_providers import PDF, PNG, Object, returned, said, turns_of, user
 from tests.support.oracles.rules import anthropic_types_accept
 
@@ -45,7 +45,7 @@ def test_turns_of_anthropic_become_events_that_say_what_they_say() -> None:
         ],
     }
     anthropic_types_accept(request)
-    assert from_anthropic_messages(**request, model="claude") == [
+    assert from_anthropic(**request, model="claude") == [
         said("system", "be brief"),
         said("system", "be kind", anthropic={"parts": {"0": CACHED}}),
         said("user", "Rain?"),
@@ -73,7 +73,7 @@ def test_a_message_is_taken_as_anthropics_package_dumps_it() -> None:
     dumped = Message.model_validate(
         {**answer, "role": "assistant", "content": content, "stop_reason": "tool_use"}
     ).model_dump()
-    first, call = from_anthropic_messages([dumped])
+    first, call = from_anthropic([dumped])
     assert isinstance(first, MessageAdded)
     assert (first.parts, call) == ((Text("hi"),), ToolCalled("t", "f", {}))
     kept = first.meta["anthropic"]["message"]
@@ -115,7 +115,9 @@ def source(kind: str, **fields: str) -> Object:
     ],
 )
 def test_files_of_anthropic(block: Object, file: File | None) -> None:
-    assert from_anthropic_messages([user([block])]) == [said("user", file or Data("anthropic", block))]
+    [event] = from_anthropic([user([block])])
+    assert isinstance(event, MessageAdded)
+    assert event.parts == (file or Data("anthropic", block),)
 
 
 def test_what_the_assistant_says_after_its_calls_is_said_before_them() -> None:
@@ -123,13 +125,16 @@ def test_what_the_assistant_says_after_its_calls_is_said_before_them() -> None:
     turn["content"].append({"type": "text", "text": "so"})
     server = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     turn["content"].append(server)
-    events = from_anthropic_messages([user(), turn])
-    assert events[1:] == [said("assistant", "so", Data("anthropic", server)), ToolCalled("t", "read", {})]
+    events = from_anthropic([user(), turn])
+    assert events[1:] == [
+        said("assistant", "so", Data("anthropic", server)),
+        ToolCalled("t", "read", {}, {"anthropic": {"at": 0}}),
+    ]
 
 
 def test_words_before_a_result_wait_for_it() -> None:
     words, result = {"type": "text", "text": "hm"}, {"type": "tool_result", "tool_use_id": "t"}
-    events = from_anthropic_messages([user(), using("t"), user([words, result])])
+    events = from_anthropic([user(), using("t"), user([words, result])])
     assert events[2:] == [said("user", "hm"), returned("t")]
     assert [turn["content"][0]["type"] for turn in turns_of(events)["messages"]] == [
         *("text", "tool_use", "tool_result", "text")
@@ -139,7 +144,7 @@ def test_words_before_a_result_wait_for_it() -> None:
 def test_the_same_model_is_sent_its_thoughts_and_no_other() -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "sig"}
     turn = {"role": "assistant", "content": [thought, {"type": "text", "text": "so"}]}
-    events = from_anthropic_messages([user(), turn], "be brief", model="claude")
+    events = from_anthropic([user(), turn], "be brief", model="claude")
     assert turns_of(events, model="claude")["messages"][1] == turn
     assert turns_of(events, model="other")["messages"][1]["content"] == turn["content"][1:]
 
@@ -148,17 +153,12 @@ def test_a_step_keeps_its_place_with_anthropic_too() -> None:
     wait = {"role": "assistant", "content": [{"type": "text", "text": "wait"}]}
     result = {"type": "tool_result", "tool_use_id": "a"}
     messages = [user([{"type": "text", "text": "hi"}]), wait, using("a"), user([result])]
-    events = from_anthropic_messages(messages)
+    events = from_anthropic(messages)
     assert events[2:] == [said("assistant"), ToolCalled("a", "read", {}), returned("a")]
     assert turns_of(events) == {"messages": messages}
 
 
 def test_nothing_said_is_nothing_sent() -> None:
-    assert (
-        from_anthropic_messages([])
-        == from_anthropic_messages([], "")
-        == from_anthropic_messages([], [])
-        == []
-    )
-    assert from_anthropic_messages([user("")]) == from_anthropic_messages([user([])]) == [said("user")]
+    assert from_anthropic([]) == from_anthropic([], "") == from_anthropic([], []) == []
+    assert from_anthropic([user("")]) == from_anthropic([user([])]) == [said("user")]
     assert turns_of([said("user")]) == {"messages": []}

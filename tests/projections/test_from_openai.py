@@ -1,11 +1,11 @@
-"""What ``from_openai_messages`` makes of the chats that clients send, by example."""
+"""What ``from_openai`` makes of the chats that clients send, by example."""
 
 from typing import Any
 
 import pytest
 
 from chatfold.eventlog import Data, Event, File, Text, ToolCalled, ToolReturned
-from chatfold.projections.from_openai import from_openai_messages
+from chatfold.projections.shapes.openai import from_openai
 from tests.projections.test_from_providers import PDF, PNG, Object, chat_of, returned, said, user
 from tests.support.oracles.rules import check_openai_chat, openai_types_accept
 
@@ -37,16 +37,16 @@ def test_a_chat_of_openai_becomes_events_that_say_what_it_says() -> None:
         {"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not say."}]},
     ]
     openai_types_accept(messages)
-    events = from_openai_messages(messages)
+    events = from_openai(messages)
     assert events == [
         said("developer", "be brief"),
-        said("user", "Rain?", openai={"message": {"name": "ann"}}),
+        said("user", "Rain?", openai={"form": "list", "message": {"name": "ann"}}),
         said("assistant", "I look."),
         ToolCalled("call_1", "weather", {"city": "Bern"}),
         ToolCalled("call_2", "sql", "select 1", {"openai": {"call": {"type": "custom"}}}),
         returned("call_1", "sunny"),
-        returned("call_2", "1", "row"),
-        said("assistant", "I will not say.", openai={"parts": {"0": {"type": "refusal"}}}),
+        returned("call_2", "1", "row", openai={"form": "list"}),
+        said("assistant", "I will not say.", openai={"parts": {"0": {"type": "refusal"}}, "form": "list"}),
     ]
     check_openai_chat(chat_of(events))
 
@@ -57,11 +57,9 @@ def test_an_answer_is_taken_as_the_package_dumps_it() -> None:
     answer = {**asking("c1"), "annotations": [], "audio": None}
     dumped = ChatCompletionMessage.model_validate(answer).model_dump()
     assert dumped["refusal"] is dumped["function_call"] is None
-    assert from_openai_messages([dumped]) == [ToolCalled("c1", "read", {})]
+    assert from_openai([dumped]) == [ToolCalled("c1", "read", {})]
     refused = ChatCompletionMessage(role="assistant", refusal="No.").model_dump()
-    assert from_openai_messages([refused]) == [
-        said("assistant", "No.", openai={"parts": {"0": {"type": "refusal"}}})
-    ]
+    assert from_openai([refused]) == [said("assistant", "No.", openai={"parts": {"0": {"type": "refusal"}}})]
 
 
 def test_functions_that_were_called_without_ids_are_answered_by_name() -> None:
@@ -71,7 +69,7 @@ def test_functions_that_were_called_without_ids_are_answered_by_name() -> None:
         messages.append({"role": "assistant", "content": None, "function_call": call})
         messages.append({"role": "function", "name": name, "content": result})
     openai_types_accept(messages)
-    events = from_openai_messages([*messages, {"role": "function", "name": "h", "content": "3"}])
+    events = from_openai([*messages, {"role": "function", "name": "h", "content": "3"}])
     assert events == [
         ToolCalled("function_1", "f", {}),
         returned("function_1", "1"),
@@ -111,7 +109,7 @@ def test_functions_that_were_called_without_ids_are_answered_by_name() -> None:
 )
 def test_arguments_are_decoded_if_a_log_can_hold_them(written: str, args: Any) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": written}}
-    events = from_openai_messages([{"role": "assistant", "tool_calls": [call]}, answering("c")])
+    events = from_openai([{"role": "assistant", "tool_calls": [call]}, answering("c")])
     assert events[0] == ToolCalled("c", "f", args)
     check_openai_chat(chat_of(events))
 
@@ -122,7 +120,7 @@ def test_what_else_a_call_says_is_kept() -> None:
     message["tool_calls"][0]["extra_content"] = signed
     message["reasoning_content"] = "hm"
     meta = {"openai": {"call": {"extra_content": signed}, "message": {"reasoning_content": "hm"}}}
-    assert from_openai_messages([message]) == [ToolCalled("c1", "read", {}, meta)]
+    assert from_openai([message]) == [ToolCalled("c1", "read", {}, meta)]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +155,7 @@ def test_what_else_a_call_says_is_kept() -> None:
 )
 def test_files_of_openai(part: Object, file: File | None) -> None:
     whole = {"type": next(iter(part)), **part}
-    assert from_openai_messages([user([whole])]) == [said("user", file or Data("openai", whole))]
+    assert from_openai([user([whole])]) == [said("user", file or Data("openai", whole))]
 
 
 def test_how_an_image_is_to_be_looked_at_is_kept() -> None:
@@ -165,12 +163,12 @@ def test_how_an_image_is_to_be_looked_at_is_kept() -> None:
     kept = {"parts": {"1": {"image_url": {"detail": "low"}}}}
     image = File("image/png", url="https://a.b/c.png")
     text = {"type": "text", "text": "look"}
-    assert from_openai_messages([user([text, part])]) == [said("user", "look", image, openai=kept)]
+    assert from_openai([user([text, part])]) == [said("user", "look", image, openai=kept)]
 
 
 def test_that_a_result_failed_is_not_told_by_openai() -> None:
     events: list[Event] = [ToolCalled("c", "read"), ToolReturned("c", (Text("no"),), failed=True)]
-    assert from_openai_messages(chat_of(events)) == [ToolCalled("c", "read", {}), returned("c", "Error: no")]
+    assert from_openai(chat_of(events)) == [ToolCalled("c", "read", {}), returned("c", "Error: no")]
 
 
 # --- who answers what ------------------------------------------------------------------------------------
@@ -192,7 +190,7 @@ def test_that_a_result_failed_is_not_told_by_openai() -> None:
         # a step that was split
         (
             [asking("a"), asking("b"), answering("b", "1"), answering("a", "2")],
-            [("a b", None), ("a", "2"), ("b", "1")],
+            [("a b", None), ("b", "1"), ("a", "2")],
         ),
         # calls that were given up
         (
@@ -214,12 +212,12 @@ def test_calls_and_results_find_each_other(
             " ".join(call["id"] for call in message.get("tool_calls", ())) or message.get("tool_call_id", ""),
             message["content"].partition(": no result")[0] if "content" in message else None,
         )
-        for message in chat_of(from_openai_messages(messages))
+        for message in chat_of(from_openai(messages))
     ]
     assert shown == sent
 
 
 def test_nothing_said_is_nothing_sent() -> None:
-    assert from_openai_messages([]) == []
-    assert from_openai_messages([user("")]) == from_openai_messages([user([])]) == [said("user")]
+    assert from_openai([]) == []
+    assert from_openai([user("")]) == from_openai([user([])]) == [said("user")]
     assert chat_of([said("user")]) == []

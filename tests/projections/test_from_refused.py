@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from chatfold.projections.from_anthropic import from_anthropic_messages
-from chatfold.projections.from_openai import from_openai_messages
+from chatfold.projections.shapes.anthropic import from_anthropic
+from chatfold.projections.shapes.openai import from_openai
 from tests.projections.test_from_openai import answering
 from tests.projections.test_from_providers import Object, user
 
@@ -78,7 +78,7 @@ def calling(**call: Any) -> list[Object]:
 )
 def test_what_is_not_a_chat_of_openai_is_refused(messages: Any, complaint: str) -> None:
     with pytest.raises(ValueError) as caught:
-        from_openai_messages(messages)
+        from_openai(messages)
     assert str(caught.value) == complaint
 
 
@@ -135,7 +135,7 @@ def spoken(**block: Any) -> list[Object]:
 )
 def test_what_is_not_a_request_to_anthropic_is_refused(messages: Any, complaint: str) -> None:
     with pytest.raises(ValueError) as caught:
-        from_anthropic_messages(messages)
+        from_anthropic(messages)
     assert str(caught.value) == complaint
 
 
@@ -148,5 +148,5 @@ def test_what_is_not_a_request_to_anthropic_is_refused(messages: Any, complaint:
 )
 def test_what_is_no_system_prompt_is_refused(system: Any, complaint: str) -> None:
     with pytest.raises(ValueError) as caught:
-        from_anthropic_messages([], system)
+        from_anthropic([], system)
     assert str(caught.value) == complaint

@@ -4,7 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
+from chatfold.agent.models import Request, scripted_payload
 from chatfold.eventlog import (
     CompactionReverted,
     ContextCleared,
@@ -29,7 +32,7 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections import Message, anthropic, openai_chat, openai_responses
+from chatfold.projections import Message, to_anthropic, to_openai, to_openai_responses
 from chatfold.projections.prompt import INTERRUPTED, first_difference
 from chatfold.projections.text import text_of
 from tests.projections.test_validity import check, prompted
@@ -87,13 +90,13 @@ def test_what_is_no_turn_is_passed_over() -> None:
 def test_the_embedders_system_and_developer_messages_keep_their_roles() -> None:
     system, developer = (MessageAdded(role, (Text(role),)) for role in ("system", "developer"))
     made = prompt(system, developer, user("Hi"), system)
-    for shape in (openai_chat(made), openai_responses(made)):
+    for shape in (to_openai(made), to_openai_responses(made)):
         assert [message["role"] for message in shape] == ["system", "developer", "user", "system"]
 
 
 def test_anthropic_is_told_the_first_ones_as_system_and_later_ones_by_the_user() -> None:
     system, developer = (MessageAdded(role, (Text(role),)) for role in ("system", "developer"))
-    request = anthropic(prompt(system, user("Hi"), developer))
+    request = to_anthropic(prompt(system, user("Hi"), developer))
     assert request["system"] == [{"type": "text", "text": "system"}]
     assert [turn["role"] for turn in request["messages"]] == ["user", "user"]
     assert request["messages"][1]["content"] == [{"type": "text", "text": "[system] developer"}]
@@ -104,16 +107,16 @@ def test_anthropic_is_told_the_first_ones_as_system_and_later_ones_by_the_user()
 )
 def test_an_answer_that_says_nothing_is_not_sent(parts: tuple[Part, ...]) -> None:
     made = prompt(user("Hi"), MessageAdded("assistant", parts), user("Well?"))
-    assert [message["role"] for message in openai_chat(made)] == ["user", "user"]
-    assert len(openai_responses(made, model="m")) == 2
-    assert len(anthropic(made, provider="openai", model="m")["messages"]) == 2
+    assert [message["role"] for message in to_openai(made)] == ["user", "user"]
+    assert len(to_openai_responses(made, model="m")) == 2
+    assert len(to_anthropic(made, provider="openai", model="m")["messages"]) == 2
 
 
 @pytest.mark.parametrize(
     "text", ["", "\ud800", "\ud83d\ude00", "a\ud800b", "\udc00\ud800\ufeff", "\ufeff\ud800"]
 )
 def test_halves_of_surrogate_pairs_are_replaced_and_nothing_else_is(text: str) -> None:
-    [message] = openai_chat(prompt(user(f"<{text}>")))
+    [message] = to_openai(prompt(user(f"<{text}>")))
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     assert message["content"] == f"<{whole}>"
 
@@ -121,7 +124,7 @@ def test_halves_of_surrogate_pairs_are_replaced_and_nothing_else_is(text: str) -
 @pytest.mark.parametrize("parts", [(), (Text(" \n"),), (Data("chart", 1), Text(""))])
 def test_a_user_who_says_nothing_is_not_heard(parts: tuple[Part, ...]) -> None:
     made = prompt(user("Hi"), MessageAdded("user", parts))
-    assert (len(openai_chat(made)), len(openai_responses(made)), len(anthropic(made)["messages"])) == (
+    assert (len(to_openai(made)), len(to_openai_responses(made)), len(to_anthropic(made)["messages"])) == (
         1,
         1,
         1,
@@ -130,14 +133,14 @@ def test_a_user_who_says_nothing_is_not_heard(parts: tuple[Part, ...]) -> None:
 
 def test_turns_of_one_role_follow_each_other_as_they_were_said() -> None:
     made = prompt(user("One."), user("Two."))
-    assert [message["content"] for message in openai_chat(made)] == ["One.", "Two."]
-    assert [turn["content"][0]["text"] for turn in anthropic(made)["messages"]] == ["One.", "Two."]
+    assert [message["content"] for message in to_openai(made)] == ["One.", "Two."]
+    assert [turn["content"][0]["text"] for turn in to_anthropic(made)["messages"]] == ["One.", "Two."]
 
 
 def test_a_user_is_given_the_first_word_where_the_provider_wants_it() -> None:
     made = prompt(assistant("Welcome!"), user("Hi"))
-    assert [turn["role"] for turn in anthropic(made)["messages"]] == ["user", "assistant", "user"]
-    assert [message["role"] for message in openai_chat(made)] == ["assistant", "user"]
+    assert [turn["role"] for turn in to_anthropic(made)["messages"]] == ["user", "assistant", "user"]
+    assert [message["role"] for message in to_openai(made)] == ["assistant", "user"]
 
 
 # --- tool calls and results ------------------------------------------------------------------------------
@@ -209,21 +212,32 @@ def test_each_of_two_calls_with_one_id_gets_its_late_result() -> None:
 def test_the_data_of_a_result_is_shown_whether_it_is_late_or_not() -> None:
     result = ToolReturned("c1", (Data("chart", {"x": [1]}),))
     for made in (prompt(called(), result), prompt(called(), REQUEST, result)):
-        for shape in (openai_chat(made), openai_responses(made), anthropic(made)["messages"]):
+        for shape in (to_openai(made), to_openai_responses(made), to_anthropic(made)["messages"]):
             assert '{"x":[1]}' in str(shape[-1])
 
 
 def test_a_failure_is_told() -> None:
     made = prompt(called(), ToolReturned("c1", (Text("no such file"),), failed=True))
-    assert openai_chat(made)[-1]["content"] == "Error: no such file"
-    assert openai_responses(made)[-1]["output"] == "Error: no such file"
-    assert anthropic(made)["messages"][-1]["content"][0]["is_error"] is True
+    assert to_openai(made)[-1]["content"] == "Error: no such file"
+    assert to_openai_responses(made)[-1]["output"] == "Error: no such file"
+    assert to_anthropic(made)["messages"][-1]["content"][0]["is_error"] is True
 
 
 def test_a_result_of_nothing_is_a_result() -> None:
     made = prompt(called(), ToolReturned("c1"))
-    assert openai_chat(made)[-1]["content"] == "(no output)"
-    assert "content" not in anthropic(made)["messages"][-1]["content"][0]
+    assert to_openai(made)[-1]["content"] == "(no output)"
+    assert "content" not in to_anthropic(made)["messages"][-1]["content"][0]
+
+
+def test_the_meta_of_events_goes_along_and_no_script_is_asked_with_it() -> None:
+    asked = MessageAdded("user", (Text("a"),), meta={"n": 1})
+    answer = MessageAdded("assistant", (Text("b"),), meta={"n": 2})
+    call, found = ToolCalled("c1", "read", meta={"n": 3}), ToolReturned("c1", meta={"n": 4})
+    kept = prompt(asked, answer, call, found)
+    assert [message.meta for message in kept] == [{"n": 1}, {"n": 2}, UNSET]
+    assert (kept[1].calls[0].meta, kept[2].results[0].meta) == ({"n": 3}, {"n": 4})
+    bare = prompt(*(replace(event, meta={}) for event in (asked, answer, call, found)))
+    assert scripted_payload(Request("", kept)) == scripted_payload(Request("", bare))
 
 
 def test_no_message_has_more_calls_than_providers_take() -> None:
@@ -244,11 +258,11 @@ def wire_ids(shape: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 def test_a_call_keeps_its_id() -> None:
-    assert wire_ids(openai_chat(prompt(called("toolu_1"), returned("toolu_1")))) == (["toolu_1"], ["toolu_1"])
+    assert wire_ids(to_openai(prompt(called("toolu_1"), returned("toolu_1")))) == (["toolu_1"], ["toolu_1"])
 
 
 def test_an_id_that_is_used_again_is_another_one_on_the_wire_and_keeps_its_result() -> None:
-    shape = openai_chat(prompt(called(), returned(text="1"), called(), returned(text="2")))
+    shape = to_openai(prompt(called(), returned(text="1"), called(), returned(text="2")))
     calls, results = wire_ids(shape)
     assert calls == results
     assert len(set(calls)) == 2
@@ -257,13 +271,13 @@ def test_an_id_that_is_used_again_is_another_one_on_the_wire_and_keeps_its_resul
 
 @pytest.mark.parametrize("id", ["", "no id!", "é", "\ud800", "x" * 200])
 def test_an_id_that_providers_refuse_is_another_one_on_the_wire(id: str) -> None:
-    calls, results = wire_ids(openai_chat(prompt(called(id), returned(id))))
+    calls, results = wire_ids(to_openai(prompt(called(id), returned(id))))
     assert calls == results == ["call_1"]
 
 
 def test_an_id_that_is_made_up_is_nobody_elses() -> None:
     taken = ("c1", "call_8", "call_8_1", "call_8_2", "call_8_6", "call_8_8", "call_8_3")
-    calls, results = wire_ids(openai_chat(prompt(*map(called, (*taken, "c1", "no id!")))))
+    calls, results = wire_ids(to_openai(prompt(*map(called, (*taken, "c1", "no id!")))))
     assert calls == results
     assert calls[: len(taken)] == list(taken)
     assert len(set(calls)) == 9
@@ -282,20 +296,20 @@ def test_an_id_that_is_made_up_is_nobody_elses() -> None:
 )
 def test_arguments_are_sent_as_an_object_of_strict_json(args: Json, sent: Json) -> None:
     made = prompt(called(args=args))
-    assert json.loads(openai_chat(made)[0]["tool_calls"][0]["function"]["arguments"]) == sent
-    assert json.loads(openai_responses(made)[0]["arguments"]) == sent
-    assert anthropic(made)["messages"][1]["content"][0]["input"] == sent
+    assert json.loads(to_openai(made)[0]["tool_calls"][0]["function"]["arguments"]) == sent
+    assert json.loads(to_openai_responses(made)[0]["arguments"]) == sent
+    assert to_anthropic(made)["messages"][1]["content"][0]["input"] == sent
 
 
 def test_names_of_mcp_tools_are_accepted_and_stay_different() -> None:
     names = ["read", "files:read", "files.read", "files_read", "検索", "", "n" * 300, "n" * 301, "a" * 64]
     made = prompt(*(called(str(seq), name) for seq, name in enumerate(names)))
-    sent = [call["function"]["name"] for call in openai_chat(made)[0]["tool_calls"]]
+    sent = [call["function"]["name"] for call in to_openai(made)[0]["tool_calls"]]
     assert len(set(sent)) == len(names)
     assert (sent[0], sent[3], sent[8]) == ("read", "files_read", "a" * 64)
     assert sent[1].startswith("files_read_")
-    assert [use["name"] for use in anthropic(made)["messages"][1]["content"]] == sent
-    assert [item["name"] for item in openai_responses(made)[: len(names)]] == sent
+    assert [use["name"] for use in to_anthropic(made)["messages"][1]["content"]] == sent
+    assert [item["name"] for item in to_openai_responses(made)[: len(names)]] == sent
 
 
 # --- contexts --------------------------------------------------------------------------------------------
@@ -407,7 +421,7 @@ def test_the_first_message_that_changed_is_named() -> None:
     assert first_difference(sent, prompt(*talk, user("5"))) == 4
     assert first_difference(sent, prompt(*talk, compacted(2, 3))) == 1
     assert first_difference(sent, prompt(*talk, Rewound(1))) == 1
-    assert first_difference(openai_chat(sent), openai_chat(prompt(*talk, ContextCleared(), user("1")))) == 1
+    assert first_difference(to_openai(sent), to_openai(prompt(*talk, ContextCleared(), user("1")))) == 1
 
 
 # --- files -----------------------------------------------------------------------------------------------
@@ -437,18 +451,18 @@ def test_a_file_is_sent_where_the_provider_takes_it_and_described_elsewhere(
     file: File, chat: str, responses: str, claude: str
 ) -> None:
     made = prompt(MessageAdded("user", (Text("Look:"), file)))
-    assert openai_chat(made)[0]["content"][1]["type"] == chat
-    assert openai_responses(made)[0]["content"][1]["type"] == responses
-    assert anthropic(made)["messages"][0]["content"][1]["type"] == claude
+    assert to_openai(made)[0]["content"][1]["type"] == chat
+    assert to_openai_responses(made)[0]["content"][1]["type"] == responses
+    assert to_anthropic(made)["messages"][0]["content"][1]["type"] == claude
 
 
 @pytest.mark.parametrize("role", ["assistant", "system"])
 def test_a_file_of_somebody_else_than_the_user_is_described(role: Any) -> None:
     made = prompt(user("Hi"), MessageAdded(role, (File("image/png", b"xyz", "a.png"),)))
     description = "[file a.png: image/png, 3 bytes]"
-    assert openai_chat(made)[1]["content"] == description
-    assert description in str(openai_responses(made)[1]["content"])
-    assert anthropic(made)["messages"][1]["content"][0]["text"].endswith(description)
+    assert to_openai(made)[1]["content"] == description
+    assert description in str(to_openai_responses(made)[1]["content"])
+    assert to_anthropic(made)["messages"][1]["content"][0]["text"].endswith(description)
 
 
 @pytest.mark.parametrize(("failed", "claude"), [(False, "image"), (True, "text")])
@@ -456,8 +470,8 @@ def test_a_file_that_a_tool_returned_is_an_image_to_anthropic_unless_the_tool_fa
     failed: bool, claude: str
 ) -> None:
     made = prompt(called(), ToolReturned("c1", (File("image/png", b"xyz", "a.png"),), failed))
-    assert "[file a.png: image/png, 3 bytes]" in openai_chat(made)[-1]["content"]
-    [block] = anthropic(made)["messages"][-1]["content"][0]["content"]
+    assert "[file a.png: image/png, 3 bytes]" in to_openai(made)[-1]["content"]
+    [block] = to_anthropic(made)["messages"][-1]["content"][0]["content"]
     assert block["type"] == claude
 
 
@@ -466,8 +480,8 @@ def test_a_file_that_a_tool_returned_is_an_image_to_anthropic_unless_the_tool_fa
 )
 def test_the_name_of_a_pdf_says_that_it_is_one(name: str, sent: str) -> None:
     made = prompt(MessageAdded("user", (File("application/pdf", b"x", name),)))
-    assert openai_chat(made)[0]["content"][0]["file"]["filename"] == sent
-    assert openai_responses(made)[0]["content"][0]["filename"] == sent
+    assert to_openai(made)[0]["content"][0]["file"]["filename"] == sent
+    assert to_openai_responses(made)[0]["content"][0]["filename"] == sent
 
 
 # --- reasoning -------------------------------------------------------------------------------------------
@@ -484,15 +498,15 @@ def thinking(*parts: Part) -> MessageAdded:
 def kinds(*events: Event, provider: str = "p", model: str = "m") -> tuple[list[str], list[list[str]]]:
     """The types of what is sent: items to OpenAI, and to Anthropic blocks, turn by turn."""
     made = prompt(*events)
-    items = [item["type"] for item in openai_responses(made, provider=provider, model=model)]
-    turns = anthropic(made, provider=provider, model=model)["messages"]
+    items = [item["type"] for item in to_openai_responses(made, provider=provider, model=model)]
+    turns = to_anthropic(made, provider=provider, model=model)["messages"]
     return items, [[block["type"] for block in turn["content"]] for turn in turns]
 
 
 def test_reasoning_goes_back_to_the_model_it_came_from() -> None:
     talk = (user("Hi"), thinking(thought(), Text("Hello.")))
     assert kinds(*talk) == (["message", "reasoning", "message"], [["text"], ["thinking", "text"]])
-    assert "hm" not in str(openai_chat(prompt(*talk)))
+    assert "hm" not in str(to_openai(prompt(*talk)))
 
 
 @pytest.mark.parametrize(("provider", "model"), [("p", "n"), ("q", "m"), ("", "")])
@@ -552,12 +566,12 @@ def test_reasoning_in_the_middle_of_an_answer_is_not_sent_to_anthropic() -> None
 def test_reasoning_that_was_not_shown_goes_back_to_anthropic_as_it_came(redacted: bool, sent: Json) -> None:
     hidden = Reasoning("", "p", "m", "signed", redacted=redacted)
     made = prompt(user("Hi"), thinking(hidden, Text("Hello.")))
-    assert anthropic(made, provider="p", model="m")["messages"][1]["content"][0] == sent
+    assert to_anthropic(made, provider="p", model="m")["messages"][1]["content"][0] == sent
 
 
 def test_a_text_file_is_read_to_the_model_and_another_is_described() -> None:
     files = File("text/csv", b"a,b", name="t.csv"), File("application/zip", b"PK", name="z.zip")
-    [turn] = openai_chat(prompt(MessageAdded("user", files)))
+    [turn] = to_openai(prompt(MessageAdded("user", files)))
     assert [part["text"] for part in turn["content"]] == [
         "[file t.csv: text/csv, 3 bytes]\na,b",
         "[file z.zip: application/zip, 2 bytes]",

@@ -30,8 +30,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.events import scrub
 from chatfold.eventlog.values import validate_event
-from chatfold.projections.from_ui import from_ui_messages
-from chatfold.projections.to_ui import ui_messages
+from chatfold.projections.shapes.ui import from_ui, to_ui
 from chatfold.testing.strategies import events, mappings
 from tests.support.oracles.rules import check_ui_messages
 
@@ -217,14 +216,14 @@ def forging(*notes: Object) -> list[Object]:
 @example(forging({}, {"ui": {"message": {"id": "b"}}}))
 @given(ui_lists)
 def test_what_was_imported_is_exported_as_it_was(given_messages: list[Object]) -> None:
-    imported = from_ui_messages(given_messages)
+    imported = from_ui(given_messages)
     for event in imported:
         validate_event(event, [])  # a log takes it
     called = [event.call for event in imported if isinstance(event, ToolCalled)]
     returned = [event.call for event in imported if isinstance(event, ToolReturned)]
     assert len(set(called)) == len(called)
     assert len(set(returned)) == len(set(called) & set(returned)) == len(returned)
-    assert exact(ui_messages(entries(imported), chat_key="k", audit=True)) == exact(given_messages)
+    assert exact(to_ui(entries(imported), chat_key="k", audit=True)) == exact(given_messages)
 
 
 # --- histories of our own --------------------------------------------------------------------------------
@@ -298,8 +297,8 @@ some_runs = st.lists(st.none() | st.sampled_from(("r1", "r2")), max_size=3)
 
 @given(canonical())
 def test_what_was_exported_is_imported_as_the_same_events(history: list[Entry]) -> None:
-    exported = ui_messages(history, chat_key="k", audit=True)
-    imported = [without_ui(event) for event in from_ui_messages(exported)]
+    exported = to_ui(history, chat_key="k", audit=True)
+    imported = [without_ui(event) for event in from_ui(exported)]
     assert exact(imported) == exact([entry.event for entry in history])
 
 
@@ -330,12 +329,12 @@ histories = st.lists(dense, max_size=12)
 def test_any_history_is_exported_as_the_sdk_takes_it(
     history: list[Event], runs: list[str | None], audit: bool
 ) -> None:
-    exported = ui_messages(entries(history, runs), chat_key="k", audit=audit)
+    exported = to_ui(entries(history, runs), chat_key="k", audit=audit)
     json.dumps(exported, allow_nan=False).encode()
     for version in (5, 6):
         if exported:
             check_ui_messages(exported, version)
-    again = ui_messages(entries(from_ui_messages(exported)), audit=True)
+    again = to_ui(entries(from_ui(exported)), audit=True)
     assert exact(again) == exact(exported)
 
 
@@ -347,7 +346,7 @@ def test_nothing_under_ui_can_break_an_export(history: list[Event], wild: list[O
         else event
         for event, meta in zip(history, wild, strict=False)
     ]
-    exported = ui_messages(entries(wild_history))
+    exported = to_ui(entries(wild_history))
     json.dumps(exported, allow_nan=False).encode()
     assert all(isinstance(part["type"], str) for message in exported for part in message["parts"])
 
@@ -355,7 +354,7 @@ def test_nothing_under_ui_can_break_an_export(history: list[Event], wild: list[O
 def test_what_is_under_ui_and_not_ours_is_passed_over() -> None:
     ui = {"message": {"id": 1}, "before": [7], "parts": {"0": None, "1": {"set": 1, "cut": []}}}
     event = MessageAdded("assistant", (Data("ui", 5), Text("a")), meta={"ui": ui})
-    [message] = ui_messages(entries([event]))
+    [message] = to_ui(entries([event]))
     assert message["id"] == "m1"
     assert message["parts"] == [
         {"type": "step-start"},
@@ -380,7 +379,7 @@ def test_a_turn_with_tools_is_one_message_in_steps() -> None:
         ToolReturned("c9", (Text("whose?"),)),
         MessageAdded("assistant", (Text("done"),)),
     ]
-    user, assistant = ui_messages(entries(history, ["r1"]), chat_key="tg-1")
+    user, assistant = to_ui(entries(history, ["r1"]), chat_key="tg-1")
     common = {"chatKey": "tg-1", "runId": "r1", "kind": "normal"}
     assert user == {
         "id": "m1",
@@ -420,7 +419,7 @@ def test_a_turn_with_tools_is_one_message_in_steps() -> None:
 
 def test_another_run_begins_another_message() -> None:
     history: list[Event] = [MessageAdded("assistant", (Text(text),)) for text in "abc"]
-    first, second = ui_messages(entries(history, ["r1", "r1", "r2", "r2"]))
+    first, second = to_ui(entries(history, ["r1", "r1", "r2", "r2"]))
     assert [part.get("text") for part in first["parts"]] == [None, "a"]
     assert [part.get("text") for part in second["parts"]] == [None, "b", "c"]
     assert (first["metadata"]["runId"], second["metadata"]["runId"]) == ("r1", "r2")
@@ -446,9 +445,9 @@ CONTENT_OF = {"type": "content", "value": [{"type": "text", "text": "a"}, {"type
 )
 def test_a_result_is_told_from_its_output(result: tuple[Part, ...], output: Any) -> None:
     history: list[Event] = [ToolCalled("c", "read"), ToolReturned("c", result)]
-    exported = ui_messages(entries(history))
+    exported = to_ui(entries(history))
     assert exported[0]["parts"][1]["output"] == output
-    assert [without_ui(event) for event in from_ui_messages(exported)] == history
+    assert [without_ui(event) for event in from_ui(exported)] == history
 
 
 def test_a_compaction_is_a_summary_that_names_what_it_hides() -> None:
@@ -459,7 +458,7 @@ def test_a_compaction_is_a_summary_that_names_what_it_hides() -> None:
         MessageAdded("user", (Text("b"),)),
         Compacted(1, 3, 2, "in short"),
     ]
-    *_, summary, _ = ui_messages(entries(history))
+    *_, summary, _ = to_ui(entries(history))
     assert summary == {
         "id": "m5",
         "role": "assistant",
@@ -467,10 +466,11 @@ def test_a_compaction_is_a_summary_that_names_what_it_hides() -> None:
             "ts": 1005,
             "kind": "summary",
             "sourceRange": {"fromId": "m1", "toId": "m2", "count": 2},
+            "chatfold": {"hides": [0, 0]},
         },
         "parts": [{"type": "text", "text": "in short"}],
     }
-    [alone] = ui_messages(entries(history)[-1:])
+    [alone] = to_ui(entries(history)[-1:])
     assert alone["metadata"]["sourceRange"] == {"fromId": "m1", "toId": "m3", "count": 2}
 
 
@@ -486,9 +486,9 @@ def test_a_summary_stands_where_what_it_hides_stood_until_it_is_reverted() -> No
         CompactionReverted(6),
     ]
     whole = entries(history)
-    assert [message["id"] for message in ui_messages(whole[:-1])] == ["m1", "m2", "m6", "m3", "m4"]
-    assert [message["id"] for message in ui_messages(whole[2:-1])] == ["m6", "m3", "m4"]
-    assert [message["id"] for message in ui_messages(whole)] == ["m1", "m2", "m3", "m4"]
+    assert [message["id"] for message in to_ui(whole[:-1])] == ["m1", "m2", "m6", "m3", "m4"]
+    assert [message["id"] for message in to_ui(whole[2:-1])] == ["m6", "m3", "m4"]
+    assert [message["id"] for message in to_ui(whole)] == ["m1", "m2", "m3", "m4"]
 
 
 def test_who_said_it_and_for_whom_is_in_the_metadata() -> None:
@@ -497,10 +497,10 @@ def test_who_said_it_and_for_whom_is_in_the_metadata() -> None:
         MessageAdded("user", (Text("(a reminder)"),), "internal"),
         MessageAdded("assistant", (Text("sent by mail"),), "audit"),
     ]
-    developer, internal = ui_messages(entries(history))
+    developer, internal = to_ui(entries(history))
     assert (developer["role"], developer["metadata"]["role"]) == ("system", "developer")
     assert internal["metadata"]["origin"] == "internal"
-    *_, audit = ui_messages(entries(history), audit=True)
+    *_, audit = to_ui(entries(history), audit=True)
     assert audit["metadata"]["origin"] == "audit"
 
 
@@ -525,9 +525,9 @@ def test_who_said_it_and_for_whom_is_in_the_metadata() -> None:
 )
 def test_signatures_are_where_the_sdks_providers_look_for_them(part: Reasoning, metadata: Object) -> None:
     history: list[Event] = [MessageAdded("assistant", (part,))]
-    exported = ui_messages(entries(history))
+    exported = to_ui(entries(history))
     assert exported[0]["parts"][1]["providerMetadata"] == metadata
-    assert without_ui(from_ui_messages(exported)[0]) == history[0]
+    assert without_ui(from_ui(exported)[0]) == history[0]
 
 
 def test_what_json_cannot_hold_is_replaced() -> None:
@@ -535,7 +535,7 @@ def test_what_json_cannot_hold_is_replaced() -> None:
         MessageAdded("user", (Text("half \ud800"), File("image/png", b"\0\1", "a.png"))),
         ToolCalled("c1", "read", {"nan": math.nan, "bytes": b"hi", "\ud800": math.inf}),
     ]
-    user, assistant = ui_messages(entries(history))
+    user, assistant = to_ui(entries(history))
     assert user["parts"] == [
         {"type": "text", "text": "half \ufffd"},
         {"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,AAE=", "filename": "a.png"},
@@ -549,7 +549,7 @@ def test_what_the_sdk_would_refuse_is_left_out_or_described() -> None:
         MessageAdded("system", (Text("be brief"), Data("x", 1))),
         MessageAdded("user", (File("image/png", name="lost.png"), File("text/plain; charset=utf-8", b"hi"))),
     ]
-    system, user = ui_messages(entries(history))
+    system, user = to_ui(entries(history))
     assert system["parts"] == [{"type": "text", "text": "be brief"}]
     assert user["parts"] == [
         {"type": "text", "text": "[file lost.png: image/png]"},
@@ -586,22 +586,24 @@ def test_a_message_of_the_sdk_becomes_events_that_say_what_it_says() -> None:
             {"type": "text", "text": "Two lines.", "state": "done"},
         ],
     }
-    first, *rest = from_ui_messages([stored])
+    first, *rest = from_ui([stored])
     assert without_ui(first) == MessageAdded(
         "assistant", (Text("I look."), Data("ui", stored["parts"][2])), meta={"model": "m"}
     )
     assert [without_ui(event) for event in rest] == [
         ToolCalled("c1", "read", {"path": "a"}),
         ToolCalled("c2", "rm", {}),
-        MessageAdded("assistant", (Data("ui", stored["parts"][5]),)),
         ToolReturned("c1", (Data("json", {"lines": 2}),)),
         ToolReturned("c2", (Text("no!"),), failed=True),
+        MessageAdded("assistant", (Data("ui", stored["parts"][5]),)),
         MessageAdded("assistant", (Text("Two lines."),)),
     ]
     metas = [msgspec.to_builtins(event).get("meta") for event in rest]
-    assert metas[0] is metas[3] is None
-    assert metas[-1] == {"ui": {"parts": {"0": {"set": {"state": "done"}, "cut": []}}}}
-    assert ui_messages(entries([first, *rest])) == [stored]
+    assert metas[0] is metas[2] is None
+    assert metas[-1] == {
+        "ui": {"parts": {"0": {"set": {"state": "done"}, "cut": []}}, "before": [{"type": "step-start"}]}
+    }
+    assert to_ui(entries([first, *rest])) == [stored]
 
 
 def test_a_preliminary_output_is_no_result() -> None:
@@ -609,17 +611,17 @@ def test_a_preliminary_output_is_no_result() -> None:
     stored = [
         {"id": "a", "role": "assistant", "parts": [{"type": "step-start"}, {**part, "preliminary": True}]}
     ]
-    imported = from_ui_messages(stored)
+    imported = from_ui(stored)
     assert [type(event) for event in imported] == [ToolCalled]
-    assert ui_messages(entries(imported)) == stored
+    assert to_ui(entries(imported)) == stored
     imported.append(ToolReturned("c", (Data("json", 3),)))
-    assert ui_messages(entries(imported))[0]["parts"][1] == {**part, "output": 3}
+    assert to_ui(entries(imported))[0]["parts"][1] == {**part, "output": 3}
 
 
 def test_an_output_that_only_looks_like_ours_is_a_value() -> None:
     foreign = {"type": "content", "value": [{"type": "image-data", "data": "AAEC"}]}
     part = {"type": "tool-x", "toolCallId": "c", "state": "output-available", "input": 1, "output": foreign}
-    _, result = from_ui_messages([{"id": "a", "role": "assistant", "parts": [part]}])
+    _, result = from_ui([{"id": "a", "role": "assistant", "parts": [part]}])
     assert without_ui(result) == ToolReturned("c", (Data("json", foreign),))
 
 
@@ -636,12 +638,12 @@ def test_a_call_that_was_imported_can_be_answered_here(approval: Object, failed:
         "input": {},
         "approval": approval,
     }
-    imported = from_ui_messages([{"id": "x", "role": "assistant", "parts": [part]}])
+    imported = from_ui([{"id": "x", "role": "assistant", "parts": [part]}])
     answer: list[Event] = [
         ToolReturned("c", (Text("ok"),), failed),
         MessageAdded("assistant", (Text("so"),)),
     ]
-    [message] = ui_messages(entries(imported + answer))
+    [message] = to_ui(entries(imported + answer))
     check_ui_messages([message], 6)
     assert [one["type"] for one in message["parts"]] == ["tool-rm", "step-start", "text"]
     assert ("approval" in message["parts"][0]) == (approval.get("approved") is True)
@@ -657,16 +659,16 @@ def test_an_erased_event_takes_along_what_an_import_kept_of_it(erased: int, gone
         "resultProviderMetadata": {"TOLD": {}},
     }
     tool = {"type": "tool-x", "toolCallId": "c", **failed}
-    imported = from_ui_messages([{"id": "a", "role": "assistant", "parts": [source, tool]}])
+    imported = from_ui([{"id": "a", "role": "assistant", "parts": [source, tool]}])
     imported[erased] = scrub(imported[erased])
-    exported = exact(ui_messages(entries(imported)))
+    exported = exact(to_ui(entries(imported)))
     assert [word for word in ("SAID", "ASKED", "TOLD") if word not in exported] == [gone]
 
 
 def test_ids_are_unique_even_if_they_were_not() -> None:
     text = {"role": "user", "parts": [{"type": "text", "text": ""}]}
-    twice = from_ui_messages([{"id": "m3", **text}, {"id": "m3", **text}])
-    exported = ui_messages(entries([*twice, MessageAdded("user", (Text(""),))]))
+    twice = from_ui([{"id": "m3", **text}, {"id": "m3", **text}])
+    exported = to_ui(entries([*twice, MessageAdded("user", (Text(""),))]))
     assert [message["id"] for message in exported] == ["m3", "m3-2", "m3-3"]
 
 
@@ -715,5 +717,5 @@ TOOL_PART = {"type": "tool-x", "toolCallId": "c", "state": "output-error"}
 )
 def test_what_is_not_a_list_of_messages_is_refused(given_messages: Any, complaint: str) -> None:
     with pytest.raises(ValueError) as caught:
-        from_ui_messages(given_messages)
+        from_ui(given_messages)
     assert str(caught.value) == complaint

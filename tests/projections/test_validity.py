@@ -49,13 +49,13 @@ from chatfold.projections import (
     STANDARD,
     Message,
     View,
-    anthropic,
     contexts,
     fold,
     messages,
-    openai_chat,
-    openai_responses,
     start,
+    to_anthropic,
+    to_openai,
+    to_openai_responses,
 )
 from chatfold.projections.contexts import window
 from chatfold.projections.cutting import cut
@@ -264,10 +264,10 @@ def prompted(history: Sequence[Entry]) -> tuple[Message, ...]:
 
 def shapes(prompt: Sequence[Message]) -> Iterator[tuple[str, tuple[str, str], Any]]:
     """What every provider would be sent: the shape, for which provider and model, and the request."""
-    yield "chat", ("", "nobody"), openai_chat(prompt)
+    yield "chat", ("", "nobody"), to_openai(prompt)
     for provider, model in MODELS:
-        yield "responses", (provider, model), openai_responses(prompt, provider=provider, model=model)
-        yield "anthropic", (provider, model), anthropic(prompt, provider=provider, model=model)
+        yield "responses", (provider, model), to_openai_responses(prompt, provider=provider, model=model)
+        yield "anthropic", (provider, model), to_anthropic(prompt, provider=provider, model=model)
 
 
 def check(prompt: Sequence[Message]) -> None:
@@ -314,10 +314,10 @@ def test_every_shape_obeys_its_providers_rules(
 @given(history=histories)
 def test_the_official_types_accept_every_shape(history: list[Entry]) -> None:
     prompt = prompted(history)
-    openai_types_accept(openai_chat(prompt))
+    openai_types_accept(to_openai(prompt))
     for provider, model in MODELS:
-        responses_types_accept(openai_responses(prompt, provider=provider, model=model))
-        anthropic_types_accept(anthropic(prompt, provider=provider, model=model))
+        responses_types_accept(to_openai_responses(prompt, provider=provider, model=model))
+        anthropic_types_accept(to_anthropic(prompt, provider=provider, model=model))
 
 
 @given(history=histories)
@@ -415,7 +415,7 @@ def test_only_context_events_change_what_was_sent_and_the_first_change_is_named(
     for (seq, sent), (next_seq, then) in pairwise(requests(history)):
         changed = any(isinstance(entry.event, CONTROLS) for entry in history[seq - 1 : next_seq - 1])
         assert changed or then[: len(sent)] == sent
-        for one, other in ((sent, then), (openai_chat(sent), openai_chat(then))):
+        for one, other in ((sent, then), (to_openai(sent), to_openai(then))):
             place = first_difference(one, other)
             same = len(one) if place is None else place
             assert one[:same] == other[:same]

@@ -32,7 +32,7 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections.happening import REDACTED_EXPORT
+from chatfold.projections.documents.describe import REDACTED_EXPORT
 from chatfold.replay.redacting import Redaction, Report, export, redacted
 from chatfold.replay.rules import BadRule, Rules, may_hold_secrets
 from chatfold.testing.strategies import events

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.projections.wire import plain
+from chatfold.projections.shapes.values import plain
 from chatfold.replay.inspect.times import ago, clock, iso
 from chatfold.replay.output import as_json, indented
 from chatfold.replay.terminal import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent import Store
+from chatfold.agent import Chat, Store
 from chatfold.agent.opening import keep_view
 from chatfold.eventlog import (
     CorruptLog,
@@ -21,9 +21,11 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.replay.judging.divergence import Divergence, Verdict, first_change
 from chatfold.replay.judging.junit import junit
 from chatfold.replay.judging.rehearsal import RedactedRecording, rehearse
+from chatfold.replay.judging.requests import sent
 from chatfold.replay.judging.verdict import verdict
 from chatfold.replay.redacting import redacted
 from chatfold.replay.rules import Rules
@@ -205,3 +207,48 @@ async def test_what_was_left_out_of_an_export_is_no_divergence(tmp_path: Path) -
         assert (told.proved, told.unprovable) == (0, (await verdict(chat)).proved)
         with pytest.raises(RedactedRecording, match="replay the original"):
             await rehearse(shared, build)
+
+
+# --- the number of the prompt rules ----------------------------------------------------------------------
+
+
+async def by_other_rules(**fields: object) -> Chat:
+    """A recording whose first request was made by rules that are no longer here."""
+    chat = await talked(Store.memory())
+    return await edited(chat, (await first(chat, ModelCalled)).seq, rules=PROMPT_RULES + 7, **fields)
+
+
+async def test_a_model_call_says_which_rules_made_it() -> None:
+    asked = await first(await talked(Store.memory()), ModelCalled)
+    assert isinstance(asked.event, ModelCalled)
+    assert asked.event.rules == PROMPT_RULES
+    assert ModelCalled("gpt", "").rules == 1  # of lines without it
+
+
+async def test_a_request_of_other_rules_is_neither_proof_nor_divergence() -> None:
+    chat = await by_other_rules(request="0" * 32)
+    found = await verdict(chat)
+    assert (found.ok, found.unprovable, found.proved) == (True, 1, found.model_calls - 1)
+    assert found.other_rules == (PROMPT_RULES + 7,)
+    made = await sent(chat, 1)
+    assert (made.proved, made.why) == (None, f"not provable: made by prompt rules {PROMPT_RULES + 7}")
+
+
+async def test_a_request_of_other_rules_is_proved_if_ours_make_the_same() -> None:
+    found = await verdict(await by_other_rules())
+    assert (found.ok, found.unprovable, found.proved, found.other_rules) == (True, 0, found.model_calls, ())
+
+
+async def test_an_entry_that_was_changed_is_named_whatever_rules_made_the_request() -> None:
+    chat = await by_other_rules(request="0" * 32)
+    said = await first(chat, MessageAdded)
+    found = (await verdict(await edited(chat, said.seq, parts=(Text("another question"),)))).divergence
+    assert found is not None
+    assert found.seq == said.seq
+
+
+async def test_an_agent_is_rehearsed_against_requests_of_other_rules() -> None:
+    chat = await by_other_rules(request="0" * 32)
+    found = await rehearse(chat, build)
+    assert (found.ok, found.other_rules) == (True, (PROMPT_RULES + 7,))
+    assert 0 < found.proved < found.model_calls

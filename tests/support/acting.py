@@ -13,7 +13,7 @@ from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
 from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.storage import Durability
-from chatfold.projections import openai_chat
+from chatfold.projections import to_openai
 from chatfold.projections.prompt import Message
 from chatfold.projections.text import text_of
 from tests.support.clock import TickingClock
@@ -76,7 +76,7 @@ class OpenAIScript(ScriptedModel):
     def payload(self, request: Request) -> dict[str, Any]:
         system = Message("system", (), (Text(request.system),))
         return {
-            "messages": openai_chat((system, *request.messages)),
+            "messages": to_openai((system, *request.messages)),
             "tools": [t.name for t in request.tools],
         }
 

@@ -121,9 +121,9 @@ def _of_the_chat(engine: Engine, chat: Any) -> dict[str, Asked]:
         entries = [entry async for entry in chat.entries()]
         return {
             "transcript": projections.transcript(entries),
-            "ui": projections.ui_messages(entries, chat_key=chat.key, audit=True),
+            "ui": engine.function(projections, "to_ui")(entries, chat_key=chat.key, audit=True),
             "active": seeds.active_lines(entries),
-            "contexts": seeds.context_entries(entries, chat[projections.contexts]),
+            "contexts": engine.function(seeds, "legacy_lines")(entries, chat[projections.contexts]),
         }
 
     async def others() -> Any:

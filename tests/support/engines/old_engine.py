@@ -28,6 +28,10 @@ NOT_HERE = "the old engine, commit 7272150, is not in the git history of this ch
 
 _PACKAGES = ("eventlog", "projections", "agent", "replay")
 _REPOSITORY = Path(__file__).parents[3]
+_MOVED = {"projections.to_seeds": "projections.shapes.legacy"}
+"""Where the new engine has what the old one has elsewhere."""
+_RENAMED = {"to_ui": "ui_messages", "from_openai": "from_openai_messages", "legacy_lines": "context_entries"}
+"""What the old engine calls the functions of the new one."""
 
 
 class Engine(NamedTuple):
@@ -41,7 +45,10 @@ class Engine(NamedTuple):
     replay: Any
 
     def module(self, name: str) -> Any:
-        return import_module(f"{self.prefix}{name}")
+        return import_module(f"{self.prefix}{name if self.name == 'old' else _MOVED.get(name, name)}")
+
+    def function(self, package: Any, name: str) -> Any:
+        return getattr(package, _RENAMED[name] if self.name == "old" else name)
 
     def chat_path(self, root: Path, key: str) -> Path:
         moved = "eventlog.layout" if self.name == "old" else "eventlog.files.chat_dir"

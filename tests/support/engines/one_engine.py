@@ -227,7 +227,7 @@ class Work:
         """A client sends what it has seen of the chat, and a question."""
         chat = await self.store.chat(step.chat)
         seen = (await chat.messages("openai"))[: step.point]
-        history = self.engine.projections.from_openai_messages(
+        history = self.engine.function(self.engine.projections, "from_openai")(
             [*seen, {"role": "user", "content": step.text}]
         )
         return await chat.receive(history)

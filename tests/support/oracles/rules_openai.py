@@ -8,6 +8,7 @@ both deprecated in the description.
 
 import json
 import re
+from typing import Any
 
 from tests.support.oracles.rules_shared import (
     IMAGES,
@@ -79,7 +80,7 @@ def _assistant(index: int, message: Object, calls: set[str], waiting: set[str]) 
     # The description says: "The contents of the assistant message. Required unless `tool_calls` or `function_call` is specified."
     # The API says: "Invalid value for 'content': expected a string, got null."
     content = message.get("content")
-    said = bool(content) or "tool_calls" in message
+    said = bool(content) or "tool_calls" in message or bool(message.get("refusal"))
     need(said, index, "an assistant that calls no tool says something", content)
     refusal = message.get("refusal")
     need(refusal is None or is_text(refusal), index, "a refusal is a text", refusal)
@@ -96,7 +97,8 @@ def _tool_calls(index: int, tool_calls: object, calls: set[str], waiting: set[st
     # long. Expected an array with maximum length 128"
     many = len(tool_calls) if type(tool_calls) is list else 0
     need(1 <= many <= 128, index, "there are 1 to 128 tool calls, or no such key", tool_calls)
-    for call in tool_calls:  # type: ignore[attr-defined]
+    for given in tool_calls:  # type: ignore[attr-defined]
+        call = _as_function(given)
         need_keys(index, call, {"id", "type", "function"})
         need(call["type"] == "function", index, "a tool call is of type function", call)
         # The API says: "Invalid 'messages[3].tool_calls[0].id': string too long. Expected a string with maximum length 40"
@@ -106,6 +108,14 @@ def _tool_calls(index: int, tool_calls: object, calls: set[str], waiting: set[st
         need_function(index, call["function"], _NAME)
         calls.add(call["id"])
         waiting.add(call["id"])
+
+
+def _as_function(call: object) -> Any:
+    """OpenAPI, ChatCompletionMessageCustomToolCall: like a call of a function, with a text in the place of arguments."""
+    match call:
+        case {"id": called, "type": "custom", "custom": {"name": name, "input": str()}}:
+            return {"id": called, "type": "function", "function": {"name": name, "arguments": "{}"}}
+    return call
 
 
 def need_function(

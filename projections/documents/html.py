@@ -1,17 +1,25 @@
-"""A chat as one HTML page, for people to read: the sibling of ``to_markdown``, which tells the same story.
+"""A chat as one HTML page, for people to read: the sibling of ``markdown``, which tells the same story.
 
-    for piece in html_page(entries, title="lexer"):
+    for piece in to_html(entries, title="lexer"):
         file.write(piece)                   # one entry at a time: a long chat is never held
 
 The page opens from disk and needs nothing else. It has no script, and its policy forbids whatever is not its own style
-or a picture within it, so it fetches nothing, even if a text could smuggle markup in: see ``markup`` why none can.
+or a picture within it, so it fetches nothing, even if a text could smuggle markup in: see below why none can.
 Everything has its anchor, ``#e12``; what tools were asked and answered, reasoning and long texts are folded. The index of
 turns and marks comes last, when it is known, and stands at the side. Small pictures of well-known kinds are in the page.
+
+Any text is text in it and nothing else. Whatever it says, it can neither end what it stands in nor begin anything
+else. What cannot be seen, or turns the direction of writing, is shown as the escape of its code point, as a terminal
+shows it; lone surrogates, too. Of a text of any size no more than ``MOST`` characters are shown, and how many are left
+out is said.
 """
 
 import base64
+import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from html import escape
+from importlib.resources import files
 
 import msgspec
 
@@ -44,10 +52,9 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.eventlog.search_text import OURS
-from chatfold.projections.happening import ORIGINS, attached, happened, time_of
-from chatfold.projections.markup import link, name, plain, words
-from chatfold.projections.text import one_line, text_of
-from chatfold.projections.wire import json_text
+from chatfold.projections.documents.describe import ORIGINS, attached, happened, time_of
+from chatfold.projections.shapes.values import is_web, json_text
+from chatfold.projections.text import Waiting, one_line, text_of
 
 _PICTURE = 1 << 18  # bytes
 _PICTURES = {
@@ -74,43 +81,14 @@ _MARKS: dict[type[Event], tuple[str, str]] = {
     Noted: ("redaction", "▒"),  # of the notes that are told so, only that of a redacted export
 }
 
-STYLE = """\
-:root{color-scheme:light dark;--line:#8884;--soft:#8881;--dim:#666;--user:#0a58ca;--tool:#7a5c00;--bad:#b3261e}
-@media(prefers-color-scheme:dark){:root{--dim:#aaa;--user:#8ab4f8;--tool:#e0c060;--bad:#ff8a80}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:46rem;font:16px/1.55 system-ui,sans-serif;overflow-wrap:anywhere}
-h1{font-size:1.5rem;line-height:1.25}
-h2{font-size:.85rem;margin:0 0 .4rem;font-weight:600;display:inline}
-article{border-left:3px solid var(--line);padding:.2rem 0 .2rem 1rem;margin:1.4rem 0}
-article.user{border-color:var(--user)}article.user h2{color:var(--user)}
-article.tool{margin:.8rem 0}article.tool h2{color:var(--tool)}
-article.failed,.mark.error{border-color:var(--bad)}article.failed h2,.mark.error h2{color:var(--bad)}
-.mark{border-left:3px double var(--line);padding:.1rem 0 .1rem 1rem;margin:1rem 0}
-.mark h2{font-weight:500;color:var(--dim)}
-.mark.compaction,.mark.context{background:var(--soft)}
-.words,.code{white-space:pre-wrap;margin:.4rem 0}
-.code{font:13px/1.45 ui-monospace,monospace;background:var(--soft);padding:.6rem .8rem;border-radius:.3rem}
-time,.at,.rest,.label,footer,header p{color:var(--dim);font-size:.8rem;font-weight:400}
-.label,.rest{margin:.4rem 0}
-summary{cursor:pointer}
-bdi{unicode-bidi:isolate}
-i{font:.85em ui-monospace,monospace;background:var(--bad);color:Canvas;border-radius:.2rem;padding:0 .15rem}
-img{max-width:100%;max-height:24rem}
-:target{outline:2px solid var(--user);outline-offset:.3rem}
-nav{border-top:1px solid var(--line);margin-top:3rem;font-size:.85rem}
-nav ol{list-style:none;margin:0;padding:0}nav li{padding:.15rem 0}nav a{text-decoration:none}
-nav li.turn{padding-top:.4rem}
-@media(min-width:78rem){nav{position:fixed;inset:0 auto 0 0;width:15rem;margin:0;padding:1rem;overflow:auto;border:0;
-border-right:1px solid var(--line)}}
-@media print{nav{display:none}}
-"""
+STYLE = files(__package__).joinpath("html.css").read_text("utf-8")
 POLICY = (
     f"default-src 'none'; style-src 'sha256-{base64.b64encode(sha256(STYLE.encode()).digest()).decode()}'; "
     "img-src data:; base-uri 'none'; form-action 'none'"
 )
 
 
-def html_page(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
+def to_html(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
     """The pieces of the page, in order."""
     page = Page(title)
     yield page.begin()
@@ -124,7 +102,7 @@ class Page:
 
     def __init__(self, title: str = "") -> None:
         self._title = one_line(title, 200) or "A chat"
-        self._called: dict[str, str] = {}  # what calls without a result are named, by their ids
+        self._called: Waiting[str] = Waiting()  # what calls are named
         self._index: list[str] = []
         self._shown = 0
 
@@ -152,6 +130,7 @@ class Page:
         )
 
     def _pieces(self, entry: Entry) -> Iterator[str]:
+        self._called.close_at(entry.event)
         match entry.event:
             case MessageAdded(role=role, parts=parts, origin=origin):
                 if role == "user" and origin == "exec":
@@ -161,12 +140,12 @@ class Page:
                 yield from _parts(parts)
                 yield "</article>"
             case ToolCalled(call=call, name=tool, args=args):
-                self._called[call] = f"{name(tool)}, called in {_at(entry.seq)}"
+                self._called.call(call, f"{name(tool)}, called in {_at(entry.seq)}")
                 yield from _folded(
                     entry, f"tool call: {name(tool)}", [_json(args)] if args is not None else []
                 )
             case ToolReturned(call=call, parts=parts, failed=failed):
-                what = self._called.pop(call, f"call {name(call)}")
+                what = self._called.answer(call) or f"call {name(call)}"
                 head = f"{'✗ ' if failed else ''}tool result: {what}{' · failed' if failed else ''}"
                 yield from _folded(entry, head, _parts(parts, kind="code"), failed=failed)
             case Noted(name=note, data=data, ref=ref) if not note.startswith(OURS):
@@ -270,3 +249,67 @@ def _json(value: Json) -> str:
     text = json_text(value)
     line = msgspec.json.format(text, indent=0)
     return words(line if len(line) <= 100 else msgspec.json.format(text, indent=2), "code")
+
+
+# --- any text as HTML -------------------------------------------------------------------------------------
+
+MOST = 1 << 16
+"""Characters of one text that are shown."""
+_FOLDED = 4000  # characters, or lines, from which a text is folded
+_LINES = 60
+
+# Control characters but tabs and line breaks; soft hyphens, zero-width spaces, what steers the direction of writing,
+# fillers that look like nothing, tags, surrogates and what is no character. Joiners stay: emoji and Persian need them.
+_HIDDEN = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]+"
+)
+
+
+def visible(text: str) -> str:
+    """The text with escapes for what cannot be seen. Not HTML yet."""
+    return _HIDDEN.sub(lambda found: _escapes(found[0]), text.replace("\r\n", "\n"))
+
+
+def _escapes(hidden: str) -> str:
+    return hidden.encode("unicode_escape").decode()
+
+
+def plain(text: str) -> str:
+    """All of it, escaped; what cannot be seen is set apart from what only looks like its escape."""
+    pieces: list[str] = []
+    at = 0
+    text = text.replace("\r\n", "\n")
+    for found in _HIDDEN.finditer(text):
+        pieces += escape(text[at : found.start()]), f"<i>{_escapes(found[0])}</i>"
+        at = found.end()
+    return "".join((*pieces, escape(text[at:])))
+
+
+def name(text: str) -> str:
+    """The beginning of a name, on one line."""
+    return f"<bdi>{plain(one_line(text[:MOST], 200)) or '(empty)'}</bdi>"
+
+
+def words(text: str, kind: str = "words") -> str:
+    """A block; one that is long is folded, behind its beginning."""
+    shown = text[:MOST].strip("\n")
+    block = f'<div class="{kind}" dir="auto">{plain(shown)}</div>{_rest(len(text) - MOST)}'
+    if len(shown) <= _FOLDED and shown.count("\n") <= _LINES:
+        return block
+    label = f"{plain(one_line(shown, 120))} · {len(text):,} characters"
+    return f"<details><summary><bdi>{label}</bdi></summary>{block}</details>"
+
+
+def _rest(left: int) -> str:
+    if left <= 0:
+        return ""
+    return f'<p class="rest">{left:,} more characters are not shown here. The JSONL export has them.</p>'
+
+
+def link(url: str) -> str:
+    """To what is on the web; anything else is only named."""
+    if not is_web(url) or len(url) > 2000:
+        return name(url)
+    return f'<a href="{escape(url)}" rel="noopener noreferrer nofollow">{name(url)}</a>'

@@ -45,9 +45,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections.happening import REDACTED_EXPORT
-from chatfold.projections.quoting import code, fence, quote
-from chatfold.projections.to_markdown import markdown
+from chatfold.projections.documents.describe import REDACTED_EXPORT
+from chatfold.projections.documents.markdown import code, fence, quote, to_markdown
 from chatfold.testing.strategies import VOCABULARY, events, events_of
 from tests.support.histories import NOON, assistant, compacted, entries, erased, user
 
@@ -56,7 +55,7 @@ AT = " · 2025-02-05 00:00:00 UTC · #1"
 
 def blocks(*some: Event) -> list[str]:
     """What stands between the empty lines."""
-    return "".join(markdown(entries(some))).rstrip("\n").split("\n\n")
+    return "".join(to_markdown(entries(some))).rstrip("\n").split("\n\n")
 
 
 # --- laws ------------------------------------------------------------------------------------------------
@@ -134,7 +133,7 @@ def outside_of_fences(document: str) -> Iterator[str]:
 
 @given(histories(), _hostile)
 def test_outside_of_fences_every_line_begins_as_ours_do(history: list[Entry], title: str) -> None:
-    document = "".join(markdown(history, title))
+    document = "".join(to_markdown(history, title))
     before = ""
     for line in outside_of_fences(document):
         if line.startswith(">"):
@@ -148,7 +147,7 @@ def test_outside_of_fences_every_line_begins_as_ours_do(history: list[Entry], ti
 
 @given(histories(), _hostile)
 def test_a_document_is_utf8_without_control_characters(history: list[Entry], title: str) -> None:
-    document = "".join(markdown(history, title))
+    document = "".join(to_markdown(history, title))
     assert document.encode().decode() == document
     assert not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", document)
 
@@ -163,7 +162,7 @@ def test_there_is_a_heading_for_each_message_call_and_result_and_for_nothing_els
     history: list[Entry],
 ) -> None:
     with_heading = (MessageAdded, ToolCalled, ToolReturned)
-    assert seqs_of_headings("".join(markdown(history))) == [
+    assert seqs_of_headings("".join(to_markdown(history))) == [
         entry.seq for entry in history if isinstance(entry.event, with_heading)
     ]
 
@@ -189,7 +188,7 @@ def test_pieces_come_as_entries_are_read() -> None:
             taken.append(entry.seq)
             yield entry
 
-    pieces = markdown(read())
+    pieces = to_markdown(read())
     assert (next(pieces), taken) == ("", [])  # no title
     assert (next(pieces)[:8], taken) == ("### user", [1])
     assert (next(pieces)[:13], taken) == ("### assistant", [1, 2])
@@ -293,7 +292,7 @@ def test_a_small_chat_as_a_document() -> None:
         ],
         tick=60_000,
     )
-    assert "".join(markdown(history, "The lexer")) == f"{CHAT}\n"
+    assert "".join(to_markdown(history, "The lexer")) == f"{CHAT}\n"
 
 
 @pytest.mark.parametrize(
@@ -361,12 +360,16 @@ def test_results_are_fenced_and_those_of_no_known_call_say_so() -> None:
     assert blocks(ToolReturned("c", parts)) == [*told, "*data `d`*", "```json\nnull\n```"]
 
 
-def test_a_call_is_answered_once_and_an_id_used_again_is_that_of_the_last_call() -> None:
+def test_a_call_is_answered_once_and_an_id_used_again_is_answered_in_order() -> None:
     document = "".join(
-        markdown(entries([ToolCalled("c", "a"), ToolCalled("c", "b"), *[ToolReturned("c")] * 2]))
+        to_markdown(entries([ToolCalled("c", "a"), ToolCalled("c", "b"), *[ToolReturned("c")] * 3]))
     )
     headings = [line.partition(" · ")[0] for line in document.splitlines() if "result" in line]
-    assert headings == ["### tool result: `b`, called in #2", "### tool result: call `c`"]
+    assert headings == [
+        "### tool result: `a`, called in #1",
+        "### tool result: `b`, called in #2",
+        "### tool result: call `c`",
+    ]
 
 
 def test_what_does_not_fit_on_a_line_is_indented() -> None:
@@ -377,7 +380,7 @@ def test_what_does_not_fit_on_a_line_is_indented() -> None:
 def test_who_did_not_say_it_and_what_was_erased_is_in_the_heading() -> None:
     assert blocks(MessageAdded("user", (), "internal")) == [f"### user · internal{AT}"]
     history = erased(entries([user("my address"), Redacted((1,))]))
-    document = "".join(markdown(history))
+    document = "".join(to_markdown(history))
     assert document.startswith(f"### user · erased{AT}\n\n> [redacted]\n")
 
 
@@ -391,7 +394,7 @@ def test_who_did_not_say_it_and_what_was_erased_is_in_the_heading() -> None:
     ],
 )
 def test_times_are_in_utc(ts: int, shown: str) -> None:
-    heading = "".join(markdown([Entry(1, ts, MessageAdded("user", ()))]))
+    heading = "".join(to_markdown([Entry(1, ts, MessageAdded("user", ()))]))
     assert heading == f"### user · {shown} UTC · #1\n\n"
 
 

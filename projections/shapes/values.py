@@ -11,7 +11,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog import Data, File, Json, Part, Text
-from chatfold.projections.prompt import Message
+from chatfold.projections.prompt import Call, Message, Result
 from chatfold.projections.text import clipped, text_of, text_of_file
 
 _SAFE = re.compile(r"[a-zA-Z0-9_-]+")
@@ -85,6 +85,43 @@ def call_ids(messages: Iterable[Message], most: int) -> dict[int, str]:
             taken.add(id)
             ids[call.seq] = id
     return ids
+
+
+def kept(value: Message | Call | Result, provider: str) -> dict[str, Any]:
+    """What a provider's messages said and events have no word for: under the provider in the meta, for its shape alone."""
+    own = value.meta.get(provider) if value.meta else None
+    return own if isinstance(own, dict) else {}
+
+
+def fields(own: Json, name: str) -> dict[str, Any]:
+    """Those under this name, if that is what there is."""
+    found = own.get(name) if isinstance(own, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def of_part(own: Json, at: int) -> dict[str, Any]:
+    """What was kept of the part at this index."""
+    return fields(fields(own, "parts"), str(at))
+
+
+def give_back(shape: dict[str, Any], unread: dict[str, Any]) -> dict[str, Any]:
+    """The shape with the fields that its reader had no place for, also within others: writing undoes reading."""
+    whole = dict(shape)
+    for name, value in unread.items():
+        if isinstance(value, dict) and isinstance(inner := shape.get(name), dict):
+            whole[name] = give_back(inner, value)
+        elif name not in shape:
+            whole[name] = plain(value)
+    return whole
+
+
+def in_given_order(results: Iterable[Result], provider: str) -> list[Result]:
+    """As a client gave them, if that was not the order of the calls."""
+    numbered = list(enumerate(results))
+    places = {at: kept(result, provider).get("at") for at, result in numbered}
+    if not all(type(place) is int for place in places.values()):
+        return [result for _, result in numbered]
+    return [result for at, result in sorted(numbered, key=lambda pair: (places[pair[0]], pair[0]))]
 
 
 def told(message: Message) -> tuple[Part, ...]:

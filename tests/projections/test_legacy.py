@@ -40,9 +40,15 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import Contexts, Window, contexts, fold, start
 from chatfold.projections.archive import archived, index, previews
+from chatfold.projections.documents.transcript import transcript
 from chatfold.projections.prompt import build
+from chatfold.projections.shapes.legacy import (
+    active_lines,
+    archive_file,
+    index_file,
+    legacy_lines,
+)
 from chatfold.projections.spans import includes
-from chatfold.projections.to_seeds import active_lines, archive_file, context_entries, index_file, transcript
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, compacted, entries, talks, user
 from tests.support.oracles.naive_contexts import Model
@@ -458,12 +464,12 @@ def test_the_conversation_of_the_document_has_the_lines_of_the_document() -> Non
     start = 1769594400000  # 2026-01-28T10:00:00Z
     made = entries(event for _, event in CONVERSATION)
     history = [replace(made[at], ts=start + 1000 * second) for at, (second, _) in enumerate(CONVERSATION)]
-    assert context_entries(history) == [json.loads(line) for line in LINES.strip().split("\n")]
+    assert legacy_lines(history) == [json.loads(line) for line in LINES.strip().split("\n")]
 
 
 @given(st.lists(events(), max_size=12).map(entries))
 def test_any_events_are_lines_that_the_document_allows(history: list[Entry]) -> None:
-    rows = context_entries(history)
+    rows = legacy_lines(history)
     assert strict(rows) == rows
     for letter, kind in (("m", MessageEntry), ("e", EventEntry)):
         ids = [row.id for row in read(rows) if isinstance(row, kind)]
@@ -485,7 +491,7 @@ def test_any_events_have_the_other_shapes_too(history: list[Entry]) -> None:
 
 def test_the_counters_go_on_past_999() -> None:
     history = entries([user(), CheckpointSet("here")] * 1001)
-    assert [row["id"] for row in context_entries(history)[-4:]] == ["m1000", "e1000", "m1001", "e1001"]
+    assert [row["id"] for row in legacy_lines(history)[-4:]] == ["m1000", "e1000", "m1001", "e1001"]
 
 
 @pytest.mark.parametrize(
@@ -500,7 +506,7 @@ def test_the_counters_go_on_past_999() -> None:
     ],
 )
 def test_times_are_in_utc_and_keep_their_milliseconds(ts: int, text: str) -> None:
-    [row] = context_entries([replace(entry, ts=ts) for entry in entries([user()])])
+    [row] = legacy_lines([replace(entry, ts=ts) for entry in entries([user()])])
     assert row["ts"] == text
     if abs(ts) < 10**15:
         assert messages_of([row])[0].ts == datetime.fromtimestamp(ts // 1000, UTC).replace(
@@ -528,7 +534,7 @@ def test_times_are_in_utc_and_keep_their_milliseconds(ts: int, text: str) -> Non
 def test_a_message_is_a_line_with_its_flags(
     event: Event, role: str, content: Any, flags: tuple[str, ...]
 ) -> None:
-    [row] = messages_of(context_entries(entries([event])))
+    [row] = messages_of(legacy_lines(entries([event])))
     assert (row.role, row.content) == (role, content)
     assert {name for name in ("is_meta", "is_error", "compacted") if getattr(row, name)} == set(flags)
 
@@ -555,7 +561,7 @@ def test_a_message_is_a_line_with_its_flags(
     ],
 )
 def test_anything_else_is_an_event_with_its_fields(event: Event, name: str, data: Object) -> None:
-    [row] = read(context_entries(entries([event])))
+    [row] = read(legacy_lines(entries([event])))
     assert isinstance(row, EventEntry)
     assert (row.event, row.data, row.ref_msg_id) == (name, data, None)
 
@@ -567,7 +573,7 @@ def test_a_note_refers_to_the_message_it_is_about() -> None:
         ToolCalled("c", "read"),
         *(Noted("liked", ref=seq) for seq in (2, 3, 4, 99)),
     ]
-    rows = read(context_entries(entries(some)))
+    rows = read(legacy_lines(entries(some)))
     assert [row.ref_msg_id for row in rows if isinstance(row, EventEntry)] == ["m002", "m002", None, None]
 
 
@@ -594,7 +600,7 @@ def test_calls_are_put_together_as_the_model_is_shown_them(history: list[Entry])
     ]
     written = [
         [call["id"] for call in row.tool_calls]
-        for row in messages_of(context_entries(history))
+        for row in messages_of(legacy_lines(history))
         if row.tool_calls
     ]
     assert written == shown
@@ -617,16 +623,16 @@ def test_a_message_is_marked_while_a_compaction_hides_it(history: list[Entry]) -
     shown = (MessageAdded, ToolReturned, Compacted)
     told_of = [entry for entry in history if isinstance(entry.event, shown)]
     seqs = [entry.seq for entry in told_of if getattr(entry.event, "origin", "") != "audit"]
-    rows = messages_of(context_entries(history, folded(history)))
+    rows = messages_of(legacy_lines(history, folded(history)))
     assert [row.compacted for row in rows] == [is_hidden(model, seq) for seq in seqs]
-    assert context_entries(history) == context_entries(history, folded(history))
+    assert legacy_lines(history) == legacy_lines(history, folded(history))
 
 
 def test_one_context_of_a_log_is_marked_by_the_state_of_the_whole() -> None:
     history = entries([user("a"), assistant("b"), compacted(1, 1), ContextOpened("c_2"), user("c")])
     state = folded(history)
     own = [entry for entry in history if includes(state.shelf["main"].spans, entry.seq)]
-    rows = messages_of(context_entries(own, state))
+    rows = messages_of(legacy_lines(own, state))
     assert [(row.content, row.compacted) for row in rows] == [
         ("a", True),
         ("b", False),
@@ -643,7 +649,7 @@ def test_a_compaction_names_the_first_and_the_last_message_of_its_range() -> Non
         ToolReturned("a"),
         compacted(2, 4),
     ]
-    rows = read(context_entries(entries([*some, compacted(99, 100)])))
+    rows = read(legacy_lines(entries([*some, compacted(99, 100)])))
     assert [row.data for row in rows if isinstance(row, EventEntry)] == [
         {"from": "m001", "to": "m002", "summary": "m004"},
         {"from": None, "to": None, "summary": "m005"},

@@ -1,6 +1,6 @@
 """A chat as a Markdown document, for people to read.
 
-    for piece in markdown(entries, title="lexer"):
+    for piece in to_markdown(entries, title="lexer"):
         file.write(piece)                   # one entry at a time: a long chat is never held
 
 The whole log in its order, as it happened: also what was compacted, cleared or rewound later. Messages, calls and
@@ -10,9 +10,15 @@ parameters, meta, ids of runs, the bytes of files, which entries a context took 
 
 Texts are anybody's, and nothing that was said can look like something that happened. Words are quoted line by line.
 Arguments, results and data are fenced blocks, names are code. HTML, images and definitions of links are shown as they
-were typed: opening the document runs and fetches nothing. See ``quoting``; code within quoted words shows its escapes.
+were typed: opening the document runs and fetches nothing; code within quoted words shows its escapes.
+
+Any text is text in it and nothing else: a quote, a fenced block, a name within a line. Whatever it says, it can
+neither end what it stands in nor begin anything else. What cannot be seen, or turns the direction of writing, is U+FFFD;
+every kind of line break is a plain one. What ``quote`` and ``fence`` return does not end in a line break and wants an
+empty line after it: a quote goes on to the next one.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -31,12 +37,12 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.eventlog.search_text import OURS
-from chatfold.projections.happening import ORIGINS, attached, happened, time_of
-from chatfold.projections.quoting import code, fence, quote
-from chatfold.projections.wire import json_text
+from chatfold.projections.documents.describe import ORIGINS, attached, happened, time_of
+from chatfold.projections.shapes.values import clean, json_text
+from chatfold.projections.text import Waiting, one_line
 
 
-def markdown(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
+def to_markdown(entries: Iterable[Entry], title: str = "") -> Iterator[str]:
     """The pieces of the document, in order."""
     document = Document(title)
     yield document.begin()
@@ -49,7 +55,7 @@ class Document:
 
     def __init__(self, title: str = "") -> None:
         self._title = title
-        self._called: dict[str, str] = {}  # what calls without a result are named, by their ids
+        self._called: Waiting[str] = Waiting()  # what calls are named
 
     def begin(self) -> str:
         return f"# {code(self._title)}\n\n" if self._title.strip() else ""
@@ -61,17 +67,18 @@ class Document:
         return "".join(f"{block}\n\n" for block in self._blocks(entry))
 
     def _blocks(self, entry: Entry) -> Iterator[str]:
+        self._called.close_at(entry.event)
         match entry.event:
             case MessageAdded(role=role, parts=parts, origin=origin):
                 yield f"### {role}{ORIGINS[origin]}{_stamp(entry)}"
                 yield from _parts(parts)
             case ToolCalled(call=call, name=name, args=args):
-                self._called[call] = f"{code(name)}, called in #{entry.seq}"
+                self._called.call(call, f"{code(name)}, called in #{entry.seq}")
                 yield f"### tool call: {code(name)}{_stamp(entry)}"
                 if args is not None:
                     yield _json(args)
             case ToolReturned(call=call, parts=parts, failed=failed):
-                what = self._called.pop(call, f"call {code(call)}")
+                what = self._called.answer(call) or f"call {code(call)}"
                 yield f"### tool result: {what}{' · failed' if failed else ''}{_stamp(entry)}"
                 yield from _parts(parts, fenced=True)
             case Noted(name=name, data=data, ref=ref) if not name.startswith(OURS):
@@ -119,3 +126,50 @@ def _stamp(entry: Entry) -> str:
 
 def _at(seq: int) -> str:
     return f"#{seq}"
+
+
+# --- any text as Markdown ---------------------------------------------------------------------------------
+
+_ESCAPES = (
+    (re.compile(r"<(?=[a-zA-Z/!?])"), "&lt;"),
+    (re.compile(r"!\["), r"!\\["),
+    # What links and footnotes lead to can be defined anywhere, by what opens a line, a list item or a quote. Last: an
+    # escaped bracket may be part of its name.
+    (re.compile(r"^([^a-zA-Z\n\[\\]*\[(?:[^\[\]\\]|\\.)++\]):", re.MULTILINE | re.DOTALL), r"\1\\:"),
+)
+
+
+def quote(text: str) -> str:
+    """Each line behind a mark. Markdown in it is shown as such, but for HTML, images and definitions."""
+    text = _safe(text).strip("\n")
+    for pattern, escaped in _ESCAPES:
+        text = pattern.sub(escaped, text)
+    return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
+
+
+def fence(text: str, language: str = "") -> str:
+    """A block of code between marks that are longer than any within."""
+    text = _safe(text).removesuffix("\n")
+    marks = "`" * max(3, _ticks(text) + 1)
+    return f"{marks}{language}\n{text}\n{marks}"
+
+
+def code(name: str) -> str:
+    """The beginning of a name, on one line."""
+    name = one_line(_safe(name), 200)
+    marks = "`" * (_ticks(name) + 1)
+    pad = " " if name.startswith("`") or name.endswith("`") else ""
+    return f"{marks}{pad}{name}{pad}{marks}" if name else "(empty)"
+
+
+def _ticks(text: str) -> int:
+    """The length of the longest run of them."""
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_HIDDEN = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def _safe(text: str) -> str:
+    return _HIDDEN.sub("\ufffd", _BREAKS.sub("\n", clean(text)))

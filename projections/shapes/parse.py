@@ -34,6 +34,7 @@ Read: TypeAlias = tuple[Part, Object]
 Said: TypeAlias = MessageAdded | ToolCalled | ToolReturned
 
 T = TypeVar("T")
+S = TypeVar("S", ToolCalled, ToolReturned)
 
 
 # --- what is refused -------------------------------------------------------------------------------------
@@ -173,6 +174,38 @@ def stepped(turns: Iterable[list[Event]]) -> list[Event]:
 def _goes_on(events: list[Event], waiting: bool) -> bool:
     last = events[-1] if events else None
     return isinstance(last, MessageAdded) and (waiting or last.role == "assistant")
+
+
+def numbered_results(events: list[Event], provider: str) -> list[Event]:
+    """The events, results that came in another order than their calls with their place: ``at``."""
+    calls: list[str] = []
+    results: list[int] = []
+    for at, event in enumerate([*events, None]):
+        if isinstance(event, ToolReturned) and event.call in calls:
+            results.append(at)
+            continue
+        if isinstance(event, ToolReturned):
+            continue
+        if results:
+            given = [
+                event.call for event in map(events.__getitem__, results) if isinstance(event, ToolReturned)
+            ]
+            if len({*given}) == len(given) and given != [call for call in calls if call in given]:
+                for place, index in enumerate(results):
+                    result = events[index]
+                    assert isinstance(result, ToolReturned)
+                    events[index] = with_kept(result, provider, at=place)
+            calls, results = [], []
+        if isinstance(event, ToolCalled):
+            calls.append(event.call)
+        else:
+            calls = []
+    return events
+
+
+def with_kept(event: S, provider: str, **kept: Json) -> S:
+    """The event with more under the provider in its meta."""
+    return replace(event, meta={**event.meta, provider: {**event.meta.get(provider, {}), **kept}})
 
 
 def arguments_of(written: str) -> Json:

@@ -33,9 +33,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections.happening import REDACTED_EXPORT
-from chatfold.projections.markup import MOST, visible
-from chatfold.projections.to_html import POLICY, STYLE, html_page
+from chatfold.projections.documents.describe import REDACTED_EXPORT
+from chatfold.projections.documents.html import MOST, POLICY, STYLE, to_html, visible
 from chatfold.testing.strategies import VOCABULARY, events, events_of
 from tests.support.histories import NOON, assistant, compacted, entries, erased, user
 
@@ -129,7 +128,7 @@ class Reader(HTMLParser):
 
 def read(history: list[Entry], title: str = "") -> Reader:
     reader = Reader()
-    reader.feed("".join(html_page(history, title)))
+    reader.feed("".join(to_html(history, title)))
     reader.close()
     assert reader.open == []
     assert len(set(reader.ids)) == len(reader.ids)
@@ -179,7 +178,7 @@ def histories() -> st.SearchStrategy[list[Entry]]:
 def test_a_page_has_only_our_tags_and_attributes_and_nothing_is_fetched(
     history: list[Entry], title: str
 ) -> None:
-    page = "".join(html_page(history, title))
+    page = "".join(to_html(history, title))
     assert page.encode().decode() == page
     assert not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", page)
     reader = read(history, title)
@@ -217,7 +216,7 @@ def test_everything_is_told_but_that_a_run_or_a_model_began_or_ended_well(
 
 
 def test_the_policy_allows_the_one_style_and_nothing_else() -> None:
-    page = "".join(html_page([]))
+    page = "".join(to_html([]))
     [style] = re.findall("<style>(.*?)</style>", page, re.DOTALL)
     digest = base64.b64encode(sha256(style.encode()).digest()).decode()
     assert style == STYLE
@@ -242,7 +241,7 @@ def test_the_index_leads_to_turns_and_marks() -> None:
             user("And now?"),
         ]
     )
-    page = "".join(html_page(history))
+    page = "".join(to_html(history))
     nav = page[page.index("<nav") :]
     assert re.findall(r'<li class="(\w+)"><a href="#e(\d+)">', nav) == [
         ("turn", "1"),
@@ -266,7 +265,7 @@ def test_pieces_come_as_entries_are_read() -> None:
             taken.append(entry.seq)
             yield entry
 
-    pieces = html_page(reading())
+    pieces = to_html(reading())
     assert (next(pieces)[:15], taken) == ("<!DOCTYPE html>", [])
     assert (next(pieces)[:16], taken) == ('<article id="e1"', [1])
     assert (next(pieces)[:16], taken) == ('<article id="e2"', [1, 2])
@@ -280,7 +279,7 @@ def test_calls_results_and_reasoning_are_folded() -> None:
             MessageAdded("assistant", (Reasoning("hm"), Text("so"))),
         ]
     )
-    page = "".join(html_page(history))
+    page = "".join(to_html(history))
     assert page.count("<details>") == 3
     assert '<article id="e2" class="tool failed">' in page
     assert "".join(read(history).texts).count("read, called in #1") == 1
@@ -288,14 +287,14 @@ def test_calls_results_and_reasoning_are_folded() -> None:
 
 def test_what_is_too_large_is_cut_and_says_so() -> None:
     history = entries([ToolReturned("c", (Text("x" * (MOST + 50_000_000)),))])
-    page = "".join(html_page(history))
+    page = "".join(to_html(history))
     assert len(page) < 2 * MOST
     assert "50,000,000 more characters are not shown here. The JSONL export has them." in page
     assert "x" * MOST in page
 
 
 def test_what_cannot_be_seen_is_set_apart_from_what_only_looks_like_it() -> None:
-    page = "".join(html_page(entries([user("a\u202eb \\u202e \ud800\x1b[2J\r\n\u200d")])))
+    page = "".join(to_html(entries([user("a\u202eb \\u202e \ud800\x1b[2J\r\n\u200d")])))
     assert "a<i>\\u202e</i>b \\u202e <i>\\ud800\\x1b</i>[2J\n\u200d" in page
 
 
@@ -335,4 +334,4 @@ def test_an_erased_entry_and_a_redacted_export_say_so() -> None:
 
 @pytest.mark.parametrize("text", ["<" * 200_000, "\0" * 200_000, "\u202ea" * 100_000, "\n" * 200_000])
 def test_a_text_made_to_be_large_stays_small(text: str) -> None:
-    assert len("".join(html_page([Entry(1, NOON, user(text))]))) < 30 * MOST
+    assert len("".join(to_html([Entry(1, NOON, user(text))]))) < 30 * MOST

@@ -1,22 +1,20 @@
-"""The log in the shapes that came before it: a transcript, the files of working contexts, a JSONL file a conversation.
+"""The log in the shapes that came before it: the files of working contexts, a JSONL file a conversation.
 
-    transcript(entries)                 # for audits: what anybody said, the whole log
     active_lines(entries)               # contexts/active.jsonl: the entries of one context
     archive_file(context, entries)      # contexts/archive/<contextId>.json
     index_file(rows)                    # contexts/index.json; rows: those of ``archive.index``
-    context_entries(entries, state)     # messages and events in one file, a line each
+    legacy_lines(entries, state)     # messages and events in one file, a line each
 
 Each is a list or a dict of strict JSON, made from the entries alone: the same entries give the same lines, with the
 times and texts that were recorded. Entries may be of any kind; they come in the order of the log.
 
-What was sent to the user is known from ``send_confirmed``. A request that failed, or was never confirmed, was not
-said; a confirmation that answers no request of these entries, or one confirmed before, says nothing new.
+What was sent to the user is known as a ``transcript`` knows it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -25,17 +23,12 @@ from chatfold.eventlog import (
     ContextRecalled,
     Entry,
     Event,
-    File,
     Injected,
     Json,
     MessageAdded,
     ModelCalled,
     Noted,
-    Origin,
     Part,
-    Role,
-    SendConfirmed,
-    SendRequested,
     SkillActivated,
     SkillDeactivated,
     Text,
@@ -46,63 +39,15 @@ from chatfold.eventlog import (
 from chatfold.projections.archive import IndexRow
 from chatfold.projections.context import Context
 from chatfold.projections.contexts import Contexts, contexts, window
+from chatfold.projections.documents.transcript import Said, said_by, words_said
 from chatfold.projections.fold import fold, start
+from chatfold.projections.shapes.values import arguments, clean, json_text, plain
 from chatfold.projections.spans import Spans, includes, minus, spans
-from chatfold.projections.wire import arguments, clean, described, json_text, plain
+from chatfold.projections.text import Waiting
 
 Object: TypeAlias = dict[str, Any]
 
 SUMMARY = "[Summary] "
-
-
-# --- what was said ---------------------------------------------------------------------------------------
-
-
-class _Said(NamedTuple):
-    """A message, or a send that was confirmed: then ``seq`` and ``ts`` are those of the confirmation."""
-
-    seq: int
-    ts: int
-    run: str | None
-    role: Role
-    origin: Origin
-    parts: tuple[Part, ...]
-    meta: dict[str, Json]
-    via: Literal["message", "send"]
-
-
-def _said(entries: Iterable[Entry]) -> Iterator[_Said]:
-    asked: dict[str, tuple[SendRequested, str | None]] = {}
-    for entry in entries:
-        match entry.event:
-            case MessageAdded(role, parts, origin, meta):
-                yield _Said(entry.seq, entry.ts, entry.run, role, origin, parts, meta, "message")
-            case SendRequested(send=send) as request:
-                asked[send] = request, entry.run
-            case SendConfirmed(send=send, meta=meta) if send in asked:
-                request, run = asked.pop(send)
-                run = entry.run if run is None else run
-                meta = {**request.meta, **meta}
-                yield _Said(entry.seq, entry.ts, run, "assistant", "exec", request.parts, meta, "send")
-
-
-def _words(parts: Iterable[Part]) -> str:
-    """Texts exactly as they were said, files by their description."""
-    return "\n".join(
-        clean(part.text) if isinstance(part, Text) else described(part)
-        for part in parts
-        if isinstance(part, Text | File)
-    )
-
-
-def transcript(entries: Iterable[Entry]) -> list[Object]:
-    """One row a message, of every role and origin, and one a confirmed send (``via`` tells which it is)."""
-    return [
-        {"seq": said.seq, "ts": said.ts, "role": said.role, "origin": said.origin, "text": _words(said.parts)}
-        | ({} if said.run is None else {"run": clean(said.run)})
-        | {"via": said.via, "meta": plain(said.meta)}
-        for said in _said(entries)
-    ]
 
 
 # --- working contexts ------------------------------------------------------------------------------------
@@ -116,11 +61,11 @@ def active_lines(entries: Iterable[Entry]) -> list[Object]:
     was said on nobody's behalf (``internal``). What is sent outside of any run is not.
     """
     lines: dict[int, Object] = {}
-    answers: dict[str, _Said] = {}
-    for said in _said(entries):
+    answers: dict[str, Said] = {}
+    for said in said_by(entries):
         if said.origin == "audit" or said.role not in ("user", "assistant"):
             continue
-        content = _words(said.parts)
+        content = words_said(said.parts)
         if said.role == "assistant" and said.origin == "exec" and said.run is not None:
             before = answers.get(said.run)
             was_sent = before is not None and before.via == "send"
@@ -167,7 +112,7 @@ def index_file(rows: Iterable[IndexRow]) -> Object:
 # --- one file a conversation -----------------------------------------------------------------------------
 
 
-def context_entries(entries: Iterable[Entry], state: Contexts | None = None) -> list[Object]:
+def legacy_lines(entries: Iterable[Entry], state: Contexts | None = None) -> list[Object]:
     """What happened, in the order it happened; ``state``: what ``contexts`` says of the log, without it these are all.
 
     Messages are ``m001`` …, events ``e001`` …; fields with their default are left out. Calls are on the assistant's
@@ -194,12 +139,14 @@ class _Record:
         self.owners: dict[int, Object] = {}  # the message each entry is part of
         self.seqs: list[int] = []  # its keys
         self.summaries: set[int] = set()
-        self.names: dict[str, str] = {}  # of the tools called, by the call
+        self.calls: Waiting[str] = Waiting()  # the names of the tools called
+        self.names: dict[str, str] = {}  # the same of all calls, for a result that comes again
         self.step: Object | None = None  # the assistant's message, to which calls may still be added
         self.waiting: list[str] = []  # its calls without a result
 
     def take(self, entry: Entry) -> None:
         event = entry.event
+        self.calls.close_at(event)
         match event:
             case MessageAdded(role=role, parts=parts, origin="exec" | "internal" as origin):
                 row = self.message(entry, role, _content(parts), is_meta=origin == "internal")
@@ -258,13 +205,14 @@ class _Record:
         call = {"id": event.call, "type": "function", "function": function}
         step.setdefault("tool_calls", []).append(call)
         self.waiting.append(event.call)
+        self.calls.call(event.call, event.name)
         self.names[event.call] = event.name
 
     def answer(self, entry: Entry, event: ToolReturned) -> None:
         row = self.message(entry, "tool", _content(event.parts), is_error=event.failed)
         row["tool_call_id"] = event.call
         if event.call in self.names:
-            row["tool_name"] = self.names[event.call]
+            row["tool_name"] = self.calls.answer(event.call) or self.names[event.call]
         if event.call in self.waiting:
             self.waiting.remove(event.call)
 

@@ -1,0 +1,1 @@
+"""A chat as a document, for people to read."""
