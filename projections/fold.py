@@ -117,9 +117,11 @@ class Past(msgspec.Struct, frozen=True):
         versions = (*self.older, *self.newer)
         return Past(size, versions[max(0, len(versions) - size) :], (), self.points)
 
-    def begin(self, seq: int, states: tuple[Any, ...]) -> list[Version]:
-        """What new versions are added to. ``states``: those after entry ``seq``, where the view is."""
-        return list(self.newer) or ([] if self.older else [(seq, states)])
+    def begin(self, view: "View") -> list[Version]:
+        """What new versions are added to; the first of all is that of the view."""
+        if self.newer or self.older:
+            return list(self.newer)
+        return [(view.seq, _plan(view.projections).pick(view.states))]
 
     def ending(self, newer: list[Version]) -> "Past":
         """The same with these in the place of the newer ones. What is too old goes."""
@@ -199,15 +201,17 @@ def fold(view: View, entries: Iterable[Entry]) -> View:
     Raises ``NeedsEarlier`` for a ``Rewound`` to an entry that is further back than the view remembers.
     """
     plan, states, past = _plan(view.projections), list(view.states), view.past
-    entry, seq, link = view.entry, view.seq, view.head.link
+    entry, head = view.entry, view.head
+    seq, link = head.seq, head.link
     newer: list[Version] = []  # empty until something is to be remembered
+    most = 2 * past.size + MEMORY
     for following in entries:
         if following.seq != seq + 1 or following.prev != link:
             raise OutOfOrder(f"entry {following.seq} does not follow entry {seq} of this history")
         event, is_new = following.event, False
         if type(event) is Rewound and 0 <= event.to < following.seq and plan.rewinding:
             is_new = True
-            newer = newer or past.begin(view.seq, plan.pick(view.states))
+            newer = newer or past.begin(view)
             then = past.at(event.to, newer) if event.to else plan.origin()
             if then is None:
                 here = View(view.projections, tuple(states), Head(seq, link), entry, past.ending(newer))
@@ -220,9 +224,9 @@ def fold(view: View, entries: Iterable[Entry]) -> View:
                 is_new = is_new or rewinds
         entry, seq, link = following, following.seq, following.was or following.sum
         if is_new:
-            newer = newer or past.begin(view.seq, plan.pick(view.states))
+            newer = newer or past.begin(view)
             newer.append((seq, plan.pick(states)))
-            if len(newer) > 2 * past.size + MEMORY:
+            if len(newer) > most:
                 past, newer = past.ending(newer), []
     past = past.ending(newer) if newer else past
     return View(view.projections, tuple(states), Head(seq, link), entry, past)

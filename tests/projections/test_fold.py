@@ -365,6 +365,17 @@ def test_what_a_view_does_not_remember_it_asks_for_and_nothing_is_lost() -> None
     assert fold(again, history[3:])[way].kinds == ("1", "4", "5")
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 10, 256])
+def test_a_view_remembers_nearly_as_many_versions_as_it_may(size: int) -> None:
+    view = start((way,), memory=size)
+    history = entries([user()] * 600)
+    for entry in history:
+        view = view.then(entry)
+        assert min(entry.seq, size - math.isqrt(size)) <= len(view.past) <= max(size, 1)
+    at_once = fold(start((way,), memory=size), history)
+    assert size - math.isqrt(size) <= len(at_once.past) <= max(size, 1)
+
+
 def test_what_a_view_was_given_it_can_go_back_to_again() -> None:
     history = entries([user(), user(), user(), Rewound(1), user(), Rewound(1)])
     view = fold(start((way,), memory=1), history[:3]).with_point(folded(history[:1], way))
