@@ -59,7 +59,7 @@ from chatfold.projections import (
 )
 from chatfold.projections.contexts import window
 from chatfold.projections.cutting import cut
-from chatfold.projections.prompt import first_difference
+from chatfold.projections.prompt import Prompt, build, first_difference
 from chatfold.projections.spans import includes
 from chatfold.testing.strategies import events, values
 from tests.support.histories import entries
@@ -343,6 +343,20 @@ def test_only_the_entries_of_the_window_are_read(history: list[Entry]) -> None:
     seqs = [seq for message in prompt for seq in message.seqs]
     assert len(seqs) == len(set(seqs))
     assert set(seqs) <= {entry.seq for entry in read}
+
+
+@given(history=histories)
+def test_a_prompt_that_goes_on_is_the_one_that_is_built_from_nothing(history: list[Entry]) -> None:
+    view = start(STANDARD)
+    prompt = build(window(view[contexts], 0), ())
+    for entry in history:
+        before, view = view[contexts], view.then(entry)
+        anew = build(window(view[contexts], view.seq), history[: view.seq])
+        leaves = before.active is view[contexts].active and before.since == view[contexts].since
+        earlier, sent = prompt, prompt.messages
+        prompt = prompt.then([entry]) if leaves else anew
+        assert prompt.messages == anew.messages
+        assert Prompt(earlier._block).messages == sent
 
 
 @given(history=histories)
