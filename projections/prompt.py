@@ -74,7 +74,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     failed: bool = True
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class Message(msgspec.Struct, frozen=True, dict=True):
     """``seqs``: the entries it was made from. One with results has the role tool and follows the one with the calls."""
 
     role: Role | Literal["tool"]

@@ -51,6 +51,7 @@ from chatfold.projections import (
     View,
     anthropic,
     contexts,
+    estimate,
     fold,
     messages,
     openai_chat,
@@ -58,7 +59,7 @@ from chatfold.projections import (
     start,
 )
 from chatfold.projections.contexts import window
-from chatfold.projections.cutting import cut
+from chatfold.projections.cutting import cut, tokens_of
 from chatfold.projections.prompt import Prompt, build, first_difference
 from chatfold.projections.spans import includes
 from chatfold.testing.strategies import events, values
@@ -357,6 +358,13 @@ def test_a_prompt_that_goes_on_is_the_one_that_is_built_from_nothing(history: li
         prompt = prompt.then([entry]) if leaves else anew
         assert prompt.messages == anew.messages
         assert Prompt(earlier._block).messages == sent
+
+
+@given(history=histories)
+def test_an_estimate_that_is_kept_with_a_message_is_its_estimate(history: list[Entry]) -> None:
+    for message in prompted(history):
+        anew = tokens_of(message, lambda text: 0 + estimate(text))  # a count that is not kept
+        assert tokens_of(message) == tokens_of(message) == anew
 
 
 @given(history=histories)
