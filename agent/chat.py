@@ -13,6 +13,7 @@ from typing import Literal, Self, TypeAlias
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
 from chatfold.agent.errors import CannotFit, SummaryFailed
 from chatfold.agent.exporting import Form
+from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.moment import Moment
 from chatfold.agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
 from chatfold.agent.overflow import is_too_long
@@ -28,7 +29,6 @@ from chatfold.eventlog import (
     Entry,
     Event,
     Head,
-    Injected,
     Json,
     Log,
     NoSuchPoint,
@@ -118,9 +118,7 @@ class Chat(Moment):
         event = injected(role, content, fingerprint, source)
 
         async def once(now: Moment) -> Iterable[Event]:
-            seen = (entry.event for entry in await now.read(now.window().spans))
-            known = {one.fingerprint for one in seen if isinstance(one, Injected)}
-            return () if event.fingerprint in known else (event,)
+            return () if event.fingerprint in (await now.whole_prompt()).injected else (event,)
 
         return await self.decide(once, run=run)
 
@@ -161,7 +159,7 @@ class Chat(Moment):
 
     async def now(self) -> Moment:
         await self.refresh()
-        return Moment(self.log, self.key, self.opened)
+        return Moment(self.log, self.key, self.opened, self._prompt)
 
     async def refresh(self) -> Self:
         """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
@@ -212,10 +210,9 @@ class Chat(Moment):
     async def _reopen(self) -> None:
         """The history was changed: what was folded before may hold what was erased."""
         opened = await open_view(self.log, self.key, projections=self._kept.projections, later=self._later)
-        if (
-            opened.view.seq >= self.seq
-        ):  # else another task has opened it meanwhile, after this one, and knows more
+        if opened.view.seq >= self.seq:  # else another task has opened it since, and knows more
             self._opened, self._kept, self._head, self._new = opened, opened.view, opened.view.head, []
+            self._prompt = KeptPrompt()
 
     async def decide(
         self,

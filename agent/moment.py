@@ -9,6 +9,7 @@ import msgspec
 from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.exporting import Form, write_file
 from chatfold.agent.finding import best_context
+from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.opening import Opened, entries_of
 from chatfold.agent.says import Called
 from chatfold.eventlog import Entry, Log, SearchHit, ToolCalled
@@ -32,7 +33,7 @@ from chatfold.projections import (
 from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.contexts import window
 from chatfold.projections.cutting import cut
-from chatfold.projections.prompt import build
+from chatfold.projections.prompt import Prompt, build
 from chatfold.projections.runs import digests
 from chatfold.projections.spans import Spans, spans
 from chatfold.projections.tokens import Counter
@@ -51,10 +52,11 @@ SHAPES: dict[str, Callable[..., Any]] = {
 class Moment:
     """What is in memory is read without ``await``: ``moment.seq``, ``moment[usage].tokens``."""
 
-    def __init__(self, log: Log, key: str, opened: Opened) -> None:
+    def __init__(self, log: Log, key: str, opened: Opened, prompt: KeptPrompt | None = None) -> None:
         self.log = log
         self.key = key
         self._opened = opened
+        self._prompt = prompt or KeptPrompt()
 
     @property
     def opened(self) -> Opened:
@@ -109,8 +111,19 @@ class Moment:
     async def shown(self, context_id: str | None = None) -> tuple[Message, ...]:
         """All that a model sees of the active context, or would see of another."""
         now = await self.now()
-        part = now.window(context_id)
-        return build(part, await now.read(part.entries))
+        if context_id not in (None, now[contexts].active.id):
+            part = now.window(context_id)
+            return build(part, await now.read(part.entries)).messages
+        return (await now.whole_prompt()).messages
+
+    async def whole_prompt(self) -> Prompt:
+        """What the model is sent next, as a value that goes on: from the one that is kept, or from nothing."""
+        prompt = self._prompt.at(self.opened)
+        if prompt is None:
+            opened, part = self.opened, self.window()
+            prompt = build(part, await self.read(part.entries))
+            self._prompt.keep(opened.view, prompt)
+        return prompt
 
     def window(self, context_id: str | None = None) -> Window:
         """Which entries those are."""

@@ -10,10 +10,10 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
 from chatfold.eventlog.storage import Opening
@@ -105,7 +105,7 @@ class _Way:
     ) -> None:
         self.log = log
         self.chat = chat
-        self.view = replace(base, memory=_MEMORY)
+        self.view = base.with_memory(_MEMORY)
         self.erasures = erasures
         self._kept = base.seq
         self._step = max(KEEP, size // _BYTES)
@@ -147,14 +147,14 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     if base.seq and base.seq == last and [base.head.link] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
     if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
-        return Opened(replace(base.forgetting(), entry=recent[-1]), recent, way.erasures)
+        return Opened(replace(base.with_memory(), entry=recent[-1]), recent, way.erasures)
     new = recent[len(recent) - (last - base.seq) :]
     if len(new) < _WORTH:
-        return Opened((await fold_on(log, chat, base, new)).forgetting(), recent, way.erasures)
+        return Opened((await fold_on(log, chat, base, new)).with_memory(), recent, way.erasures)
     await way.take(new)
     if last == head.seq:
         await way.keep_newest()
-    return Opened(way.view.forgetting(), recent, way.erasures)
+    return Opened(way.view.with_memory(), recent, way.erasures)
 
 
 def _before_window(view: View) -> int:
@@ -171,7 +171,7 @@ async def _far(way: _Way, last: int, head: Head) -> Opened:
         await way.take(page)
     if way.view.head == head:
         await way.keep_newest()
-    return Opened(way.view.forgetting(), page, way.erasures)
+    return Opened(way.view.with_memory(), page, way.erasures)
 
 
 async def fold_on(log: Log, chat: str, view: View, entries: Sequence[Entry]) -> View:
@@ -180,9 +180,9 @@ async def fold_on(log: Log, chat: str, view: View, entries: Sequence[Entry]) -> 
         try:
             return fold(view, entries)
         except NeedsEarlier as needed:
-            view = needed.view.remembering(await _view_at(log, chat, needed.to, needed.view.projections))
+            view = needed.view.with_point(await _view_at(log, chat, needed.to, needed.view.projections))
             # It may go as far back again: reading costs more than remembering.
-            view = replace(view, memory=max(view.memory, min(4 * view.memory, _MEMORY)))
+            view = view.with_memory(max(view.past.size, min(4 * view.past.size, _MEMORY)))
             entries = [entry for entry in entries if entry.seq > view.seq]
 
 
@@ -192,7 +192,7 @@ async def _view_at(log: Log, chat: str, to: int, projections: Sequence[Projectio
     while True:
         base, entries = await _nearest(log, chat, at, to, projections)
         try:
-            return fold(replace(base, memory=to), entries)
+            return fold(base.with_memory(to), entries)
         except NeedsEarlier as needed:
             back *= 2
             at = max(0, min(needed.to, to - back))

@@ -37,6 +37,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import STANDARD, View, fold, start
 from chatfold.projections.contexts import contexts
+from chatfold.projections.fold import MEMORY
 from chatfold.projections.lifetimes import stays
 
 _FLAT = at_most(1.5)
@@ -138,8 +139,9 @@ def _folded(entries: list[Entry]) -> float:
 
 
 def _before(entries: list[Entry]) -> View:
-    """Remembers all: there is no log to read what it has forgotten from."""
-    return start(STANDARD, memory=len(entries))
+    """As a chat's view remembers; where something is rewound, all: there is no log to read what it has forgotten from."""
+    goes_back = any(type(entry.event) is Rewound for entry in entries)
+    return start(STANDARD, memory=len(entries) if goes_back else MEMORY)
 
 
 def _tracing(name: str, case: Case, rounds: int, many: int) -> Row:

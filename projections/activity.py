@@ -53,7 +53,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 def _still_running(then: Turn, now: Turn) -> Turn:
     """Going back ends no run, and begins none again."""
-    return msgspec.structs.replace(then, run=now.run)
+    return Turn(then.said, then.called, now.run, then.asker)
 
 
 @projection(
@@ -63,21 +63,25 @@ def _still_running(then: Turn, now: Turn) -> Turn:
     rewinds=_still_running,
 )
 def turn(state: Turn, entry: Entry) -> Turn:
-    match entry.event:
-        case ModelCalled():
-            return Turn(state.said, entry.seq, state.run, entry.run)
-        case MessageAdded(role="user", origin="exec"):
-            return msgspec.structs.replace(state, said=entry.seq)
-        case MessageAdded(role="assistant", origin="exec") if entry.run is None or entry.run != state.asker:
-            return msgspec.structs.replace(
-                state, called=entry.seq
-            )  # recorded by hand: it answers what was said
+    event = entry.event
+    if type(event) is MessageAdded:
+        if event.origin != "exec":
+            return state
+        if event.role == "user":
+            return Turn(entry.seq, state.called, state.run, state.asker)
+        if event.role == "assistant" and (entry.run is None or entry.run != state.asker):
+            # Recorded by hand: it answers what was said.
+            return Turn(state.said, entry.seq, state.run, state.asker)
+        return state
+    if type(event) is ModelCalled:
+        return Turn(state.said, entry.seq, state.run, entry.run)
+    match event:
         case RunStarted():
-            return msgspec.structs.replace(state, run=entry.run or "")
+            return Turn(state.said, state.called, entry.run or "", state.asker)
         case RunFinished() if entry.run == state.run:
-            return msgspec.structs.replace(state, run="")
+            return Turn(state.said, state.called, "", state.asker)
         case Forked():  # what was under way, or asked, is the parent's to go on with
-            return msgspec.structs.replace(state, run="", called=entry.seq)
+            return Turn(state.said, entry.seq, "", state.asker)
     return state
 
 
@@ -90,7 +94,7 @@ class Sends(msgspec.Struct, frozen=True):
         return dict(sorted(self.seqs.items(), key=itemgetter(1)))
 
 
-@projection(Sends, version=2, on=(SendRequested, SendConfirmed, SendFailed))
+@projection(Sends, version=3, on=(SendRequested, SendConfirmed, SendFailed))
 def sends(state: Sends, entry: Entry) -> Sends:
     match entry.event:
         case SendRequested(send=send):
@@ -111,7 +115,7 @@ class OpenCall(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Calls(msgspec.Struct, frozen=True):
-    by_id: SortedMap[tuple[str, int], OpenCall] = SortedMap()  # and seq: an id may be used twice
+    by_id: SortedMap[tuple[str, int], OpenCall] = SortedMap()  # and -seq: an id may be used twice
 
     @property
     def open(self) -> tuple[OpenCall, ...]:
@@ -119,20 +123,23 @@ class Calls(msgspec.Struct, frozen=True):
         return tuple(sorted([call for _, call in self.by_id.items()], key=lambda call: call.seq))
 
 
-@projection(Calls, version=3, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded), rewinds=True)
+_NONE = Calls()
+
+
+@projection(Calls, version=4, on=(ToolCalled, ToolReturned, ModelCalled, MessageAdded), rewinds=True)
 def calls(state: Calls, entry: Entry) -> Calls:
     event = entry.event
     if type(event) is ToolCalled:
         call = OpenCall(entry.seq, event.call, event.name, entry.run)
-        return Calls(state.by_id.set((event.call, entry.seq), call))
+        return Calls(state.by_id.set((event.call, -entry.seq), call))
     if not state.by_id:
         return state
     match event:
         case ToolReturned(call=answered):  # the first of those with that id
-            key = next(state.by_id.keys((answered, 0)), None)
-            return Calls(state.by_id.without(key)) if key is not None and key[0] == answered else state
+            found = state.by_id.floor((answered, 0))
+            return Calls(state.by_id.without(found[0])) if found and found[0][0] == answered else state
         case ModelCalled() | MessageAdded(role="assistant", origin="exec" | "internal"):
-            return Calls()
+            return _NONE
     return state
 
 
@@ -155,7 +162,7 @@ class Skills(msgspec.Struct, frozen=True):
         return dict(sorted(self.by_name.items(), key=lambda one: one[1].seq))
 
 
-@projection(Skills, version=4, on=(SkillActivated, SkillDeactivated), rewinds=True)
+@projection(Skills, version=5, on=(SkillActivated, SkillDeactivated), rewinds=True)
 def skills(state: Skills, entry: Entry) -> Skills:
     match entry.event:
         case SkillActivated(name=name, fingerprint=fingerprint):
@@ -190,7 +197,9 @@ def executions(state: Executions, entry: Entry) -> Executions:
     event, run = entry.event, entry.run or ""
     if type(event) is MessageAdded:
         asks = event.role == "user" and event.origin == "exec"
-        return msgspec.structs.replace(state, question=entry.seq) if asks else state
+        if not asks:
+            return state
+        return Executions(state.started, state.asked, entry.seq, state.outcomes, state.running)
     if type(event) is Forked:
         return msgspec.structs.replace(state, running={})  # they are the parent's
     running = {other: seq for other, seq in state.running.items() if other != run}
@@ -205,5 +214,5 @@ def executions(state: Executions, entry: Entry) -> Executions:
             return Executions(state.started.append(entry.seq), asked, state.question, state.outcomes, running)
         case RunFinished(outcome=outcome):
             outcomes = {**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1}
-            return msgspec.structs.replace(state, outcomes=outcomes, running=running)
+            return Executions(state.started, state.asked, state.question, outcomes, running)
     return state

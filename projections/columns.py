@@ -15,6 +15,7 @@ from chatfold.projections.packing import Unpack, pack
 
 _PIECE = 256
 _BLOCK = 1024
+_SMALL = [bytes((number,)) for number in range(128)]
 _piece = Unpack(tuple[bytes, ...])
 
 
@@ -56,7 +57,8 @@ class Seqs(msgspec.Struct, frozen=True, array_like=True):
     def append(self, seq: int) -> "Seqs":
         assert seq > self.last
         if self.count % _BLOCK:
-            tail = self.tail + _varint(seq - self.last)
+            gap = seq - self.last
+            tail = self.tail + (_SMALL[gap] if gap < 128 else _varint(gap))
             return Seqs(self.firsts, self.full, tail, self.count + 1, seq)
         full = (*self.full, self.tail) if self.count else ()
         return Seqs((*self.firsts, seq), full, b"", self.count + 1, seq)

@@ -189,7 +189,7 @@ def _of_the_whole_log(then: Contexts, now: Contexts) -> Contexts:
     return msgspec.structs.replace(now, active=active, since=then.since, shelf=then.shelf)
 
 
-@projection(Contexts, version=4, rewinds=_of_the_whole_log)
+@projection(Contexts, version=5, rewinds=_of_the_whole_log)
 def contexts(state: Contexts, entry: Entry) -> Contexts:
     if entry.seq == 1:
         active = msgspec.structs.replace(state.active, created=entry.ts)

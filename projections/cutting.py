@@ -64,6 +64,16 @@ def _units(messages: Sequence[Message], fixed: int) -> list[int]:
 
 
 def tokens_of(message: Message, count: Counter = estimate) -> int:
+    """An estimate is kept with the message: before every call of a model the whole prompt is counted."""
+    if count is not estimate:
+        return _count(message, count)
+    kept: dict[str, int] = vars(message)
+    if "estimate" not in kept:
+        kept["estimate"] = _count(message, estimate)
+    return kept["estimate"]
+
+
+def _count(message: Message, count: Counter) -> int:
     parts = (*message.parts, *(part for result in message.results for part in result.parts))
     calls = sum(count(call.name) + count(json_text(call.args)) for call in message.calls)
     return FRAMING + calls + sum(of_part(part, count) for part in parts)

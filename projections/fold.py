@@ -10,11 +10,12 @@ gives it the view at that entry.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import isqrt
 from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog import Entry, Head, Rewound
@@ -90,8 +91,56 @@ def projection(
     return make
 
 
-@dataclass(frozen=True)
-class View:
+class Past(msgspec.Struct, frozen=True):
+    """The last versions of a view, at most ``size``: all since the first of them, in two pieces, so that one more copies few.
+
+    It is no part of a view's value: any two are equal.
+    """
+
+    size: int = MEMORY
+    older: tuple[Version, ...] = ()
+    newer: tuple[Version, ...] = ()
+    points: tuple[Version, ...] = ()  # some before those
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Past)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self.older) + len(self.newer)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} of at most {self.size} versions>"
+
+    def of(self, size: int) -> "Past":
+        versions = (*self.older, *self.newer)
+        return Past(size, versions[max(0, len(versions) - size) :], (), self.points)
+
+    def begin(self, view: "View") -> list[Version]:
+        """What new versions are added to; the first of all is that of the view."""
+        if self.newer or self.older:
+            return list(self.newer)
+        return [(view.seq, _plan(view.projections).pick(view.states))]
+
+    def ending(self, newer: list[Version]) -> "Past":
+        """The same with these in the place of the newer ones. What is too old goes."""
+        size = self.size
+        if len(newer) ** 2 < size:
+            return Past(size, self.older, tuple(newer), self.points)
+        versions = (*self.older, *newer)
+        kept = max(1, size - isqrt(size))  # so that there is room for the next ones
+        return Past(size, versions[max(0, len(versions) - kept) :], (), self.points)
+
+    def at(self, seq: int, newer: list[Version]) -> tuple[Any, ...] | None:
+        """The states after that entry, if they are remembered. ``newer``: in the place of the newer ones."""
+        for versions in (newer, self.older):
+            if found := bisect_right(versions, seq, key=_seq_of):
+                return versions[found - 1][1]
+        return next((states for at, states in self.points if at == seq), None)
+
+
+class View(msgspec.Struct, frozen=True):
     """The states of some projections after entry ``seq``; ``start((usage, files))`` is where a chat begins.
 
     What it remembers is no part of its value: it is in no snapshot, and equal views may remember more or less.
@@ -101,9 +150,7 @@ class View:
     states: tuple[Any, ...] = ()
     head: Head = _ORIGIN
     entry: Entry | None = None
-    memory: int = field(default=MEMORY, compare=False, repr=False)
-    past: tuple[Version, ...] = field(default=(), compare=False, repr=False)  # all since the first of them
-    points: tuple[Version, ...] = field(default=(), compare=False, repr=False)  # some before that
+    past: Past = Past()
 
     def __post_init__(self) -> None:
         if len(self.states) != len(self.projections):
@@ -124,14 +171,15 @@ class View:
         """The view after the next entry."""
         return fold(self, (entry,))
 
-    def remembering(self, earlier: "View") -> "View":
+    def with_point(self, earlier: "View") -> "View":
         """The same view, which can go back to where ``earlier`` is."""
         states = tuple(earlier[self.projections[index]] for index in _plan(self.projections).rewinding)
-        return replace(self, points=(*self.points, (earlier.seq, states)))
+        points = (*self.past.points, (earlier.seq, states))[-_POINTS:]
+        return msgspec.structs.replace(self, past=msgspec.structs.replace(self.past, points=points))
 
-    def forgetting(self, memory: int = MEMORY) -> "View":
-        """The same view, which remembers as many versions as this."""
-        return replace(self, memory=memory, past=self.past[-memory:])
+    def with_memory(self, size: int = MEMORY) -> "View":
+        """The same view, which remembers so many versions from now on."""
+        return msgspec.structs.replace(self, past=self.past.of(size))
 
     @property
     def fingerprint(self) -> str:
@@ -144,7 +192,7 @@ class View:
 def start(projections: Iterable[Projection[Any]], *, memory: int = MEMORY) -> View:
     """The view before the first entry. ``memory``: how many versions it, and those folded from it, remember."""
     chosen = tuple(projections)
-    return View(chosen, tuple(p.start() for p in chosen), memory=memory)
+    return View(chosen, tuple(p.start() for p in chosen), past=Past(memory))
 
 
 def fold(view: View, entries: Iterable[Entry]) -> View:
@@ -152,74 +200,36 @@ def fold(view: View, entries: Iterable[Entry]) -> View:
 
     Raises ``NeedsEarlier`` for a ``Rewound`` to an entry that is further back than the view remembers.
     """
-    now = _Folding(view)
-    for entry in entries:
-        now.take(entry)
-    return now.view()
-
-
-class _Folding:
-    """A view that is being made from another."""
-
-    def __init__(self, view: View) -> None:
-        self._base = view
-        self._plan = _plan(view.projections)
-        self._states = list(view.states)
-        self._entry, self._seq, self._link = view.entry, view.seq, view.head.link
-        self._past: list[Version] | None = None  # none until something is to be remembered
-
-    def take(self, entry: Entry) -> None:
-        if entry.seq != self._seq + 1 or entry.prev != self._link:
-            raise OutOfOrder(f"entry {entry.seq} does not follow entry {self._seq} of this history")
-        event, states = entry.event, self._states
-        changed = type(event) is Rewound and 0 <= event.to < entry.seq and self._rewind(event.to)
-        for index, step, rewinds in self._plan[type(event)]:
-            state = step(states[index], entry)
+    plan, states, past = _plan(view.projections), list(view.states), view.past
+    entry, head = view.entry, view.head
+    seq, link = head.seq, head.link
+    newer: list[Version] = []  # empty until something is to be remembered
+    most = 2 * past.size + MEMORY
+    for following in entries:
+        if following.seq != seq + 1 or following.prev != link:
+            raise OutOfOrder(f"entry {following.seq} does not follow entry {seq} of this history")
+        event, is_new = following.event, False
+        if type(event) is Rewound and 0 <= event.to < following.seq and plan.rewinding:
+            is_new = True
+            newer = newer or past.begin(view)
+            then = past.at(event.to, newer) if event.to else plan.origin()
+            if then is None:
+                here = View(view.projections, tuple(states), Head(seq, link), entry, past.ending(newer))
+                raise NeedsEarlier(event.to, here)
+            plan.rewind(states, then)
+        for index, step, rewinds in plan[type(event)]:
+            state = step(states[index], following)
             if state is not states[index]:
                 states[index] = state
-                changed |= rewinds
-        self._entry, self._seq, self._link = entry, entry.seq, entry.was or entry.sum
-        if changed:
-            self._remember()
-
-    def _remember(self) -> None:
-        past = self._remembered()
-        past.append((self._seq, self._plan.pick(self._states)))
-        if len(past) > 2 * self._base.memory + MEMORY:
-            del past[: -self._base.memory or None]
-
-    def _remembered(self) -> list[Version]:
-        if self._past is None:
-            base = self._base
-            self._past = list(base.past) or [(base.seq, self._plan.pick(base.states))]
-        return self._past
-
-    def _rewind(self, to: int) -> bool:
-        """Has anything gone back?"""
-        plan = self._plan
-        if not plan.rewinding:
-            return False
-        for index, then in zip(plan.rewinding, self._at(to), strict=True):
-            self._states[index] = plan.projections[index].resume(then, self._states[index])
-        return True
-
-    def _at(self, to: int) -> tuple[Any, ...]:
-        past = self._remembered()
-        if found := bisect_right(past, to, key=_seq_of):
-            return past[found - 1][1]
-        if not to:
-            return tuple(self._plan.projections[index].start() for index in self._plan.rewinding)
-        for seq, states in self._base.points:
-            if seq == to:
-                return states
-        raise NeedsEarlier(to, self.view(keep=None))
-
-    def view(self, keep: int | None = _POINTS) -> View:
-        base, past = self._base, self._past
-        memory = tuple(past[max(0, len(past) - base.memory) :]) if past else base.past
-        points = base.points if keep is None else base.points[-keep:]
-        head = Head(self._seq, self._link)
-        return View(base.projections, tuple(self._states), head, self._entry, base.memory, memory, points)
+                is_new = is_new or rewinds
+        entry, seq, link = following, following.seq, following.was or following.sum
+        if is_new:
+            newer = newer or past.begin(view)
+            newer.append((seq, plan.pick(states)))
+            if len(newer) > most:
+                past, newer = past.ending(newer), []
+    past = past.ending(newer) if newer else past
+    return View(view.projections, tuple(states), Head(seq, link), entry, past)
 
 
 _seq_of = itemgetter(0)
@@ -231,6 +241,7 @@ class _Plan(dict[type, list[tuple[int, Callable[[Any, Entry], Any], bool]]]):
     def __init__(self, projections: tuple[Projection[Any], ...]) -> None:
         self.projections = projections
         self.rewinding = tuple(index for index, one in enumerate(projections) if one.rewinds)
+        self.pick = _pick(self.rewinding)
 
     def __missing__(self, kind: type) -> list[tuple[int, Callable[[Any, Entry], Any], bool]]:
         chosen = [
@@ -241,8 +252,19 @@ class _Plan(dict[type, list[tuple[int, Callable[[Any, Entry], Any], bool]]]):
         self[kind] = chosen
         return chosen
 
-    def pick(self, states: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple([states[index] for index in self.rewinding])
+    def origin(self) -> tuple[Any, ...]:
+        return tuple(self.projections[index].start() for index in self.rewinding)
+
+    def rewind(self, states: list[Any], then: tuple[Any, ...]) -> None:
+        for index, earlier in zip(self.rewinding, then, strict=True):
+            states[index] = self.projections[index].resume(earlier, states[index])
+
+
+def _pick(indices: tuple[int, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The states with these indices."""
+    if len(indices) > 1:
+        return itemgetter(*indices)
+    return lambda states: tuple([states[index] for index in indices])
 
 
 _plan = lru_cache(maxsize=32)(_Plan)
@@ -253,7 +275,7 @@ class OutOfOrder(ValueError):
 
 
 class NeedsEarlier(LookupError):
-    """A rewind to entry ``to``, which ``view`` does not remember: fold on from ``view.remembering(the view at to)``."""
+    """A rewind to entry ``to``, which ``view`` does not remember: fold on from ``view.with_point(the view at to)``."""
 
     def __init__(self, to: int, view: View) -> None:
         super().__init__(f"a rewind to entry {to}, which is further back than the view remembers")

@@ -12,8 +12,6 @@ from chatfold.eventlog import (
     Forked,
     Json,
     MessageAdded,
-    ToolCalled,
-    ToolReturned,
 )
 from chatfold.projections.fold import projection
 from chatfold.projections.sorted_map import SortedMap
@@ -41,20 +39,19 @@ class Outline(msgspec.Struct, frozen=True):
 @projection(Outline, version=2)
 def outline(state: Outline, entry: Entry) -> Outline:
     title, messages, turns, created, _, role, preview, titled, words = msgspec.structs.astuple(state)
-    if type(entry.event) is ToolCalled or type(entry.event) is ToolReturned:  # most entries are: nobody spoke
-        return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled, words)
-    match entry.event:
-        case ChatStarted(title=text, meta=meta):
-            words = _words(words, meta)
-            if not titled and (given := one_line(text, _TITLE)):
-                title, titled = given, True
-        case MessageAdded(role="user" | "assistant" as speaker, origin="exec", parts=parts):
-            role, preview = speaker, one_line(text_of(parts), _PREVIEW)
+    event, ts = entry.event, entry.ts
+    if type(event) is MessageAdded:
+        if event.origin == "exec" and event.role in ("user", "assistant"):
+            role, preview = event.role, one_line(text_of(event.parts), _PREVIEW)
             messages += 1
             if role == "user":
                 turns += 1
                 title = title or one_line(preview, _TITLE)
-    return Outline(title, messages, turns, created or entry.ts, entry.ts, role, preview, titled, words)
+    elif type(event) is ChatStarted:
+        words = _words(words, event.meta)
+        if not titled and (given := one_line(event.title, _TITLE)):
+            title, titled = given, True
+    return Outline(title, messages, turns, created or ts, ts, role, preview, titled, words)
 
 
 def _words(words: dict[str, str], meta: Mapping[str, Json]) -> dict[str, str]:
@@ -92,7 +89,7 @@ class Lineage(msgspec.Struct, frozen=True):
         return None if last is None else self.by_seq[last]
 
 
-@projection(Lineage, version=2, on=(ChatStarted, Forked, CheckpointSet))
+@projection(Lineage, version=3, on=(ChatStarted, Forked, CheckpointSet))
 def lineage(state: Lineage, entry: Entry) -> Lineage:
     match entry.event:
         case ChatStarted(key=key) if key and not state.key:

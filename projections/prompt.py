@@ -19,6 +19,7 @@ Whatever the entries are, in whatever order a crash left them:
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -77,7 +78,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     meta: Meta = UNSET
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class Message(msgspec.Struct, frozen=True, dict=True):
     """``seqs``: the entries it was made from. One with results has the role tool and follows the one with the calls.
 
     ``meta``, of a call and a result, too: the event's, if it has any. There a provider's shape finds what it alone
@@ -101,16 +102,41 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 def messages(view: View, entries: Iterable[Entry]) -> tuple[Message, ...]:
     """``entries``: at least those of the window, in order; others are skipped."""
-    return build(window(view[contexts], view.seq), entries)
+    return build(window(view[contexts], view.seq), entries).messages
 
 
-def build(window: Window, entries: Iterable[Entry]) -> tuple[Message, ...]:
+def build(window: Window, entries: Iterable[Entry]) -> "Prompt":
     """The same for any window."""
     block = _Block()
     for entry in _in_place(window, entries):
         block.take(entry)
-    block.close()
-    return tuple(block.done)
+    return Prompt(block)
+
+
+class Prompt:
+    """What the model is sent after some entry, as a value: it goes on entry by entry, and stays what it was."""
+
+    def __init__(self, block: "_Block") -> None:
+        self._block = block  # which nobody changes any more
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        block = self._block.copy()
+        block.close()
+        return tuple(block.done)
+
+    @property
+    def injected(self) -> frozenset[str]:
+        """The fingerprints of what was injected."""
+        return frozenset(self._block.injected)
+
+    def then(self, entries: Iterable[Entry]) -> "Prompt":
+        """After the next entries, if they leave in sight what was: the same as one that is built of all."""
+        block = self._block.copy()
+        for entry in entries:
+            if type(entry.event) is not Compacted:  # one that hides nothing
+                block.take(entry)
+        return Prompt(block)
 
 
 def first_difference(sent: Sequence[object], next_sent: Sequence[object]) -> int | None:
@@ -164,6 +190,16 @@ class _Block:
         self.injected: set[str] = set()
         self.question: int | None = None  # the index of the open one in the first ``looked`` of those done
         self.looked = 0
+
+    def copy(self) -> "_Block":
+        """One that goes on while this stays. It costs pointers: no message is made again."""
+        new = _Block()
+        vars(new).update(vars(self))
+        new.done, new.calls, new.results = self.done[:], self.calls[:], self.results.copy()
+        new.held, new.arrived, new.injected = self.held[:], self.arrived[:], self.injected.copy()
+        new.without = {name: calls.copy() for name, calls in self.without.items()}
+        new.unanswered = {name: calls.copy() for name, calls in self.unanswered.items()}
+        return new
 
     @property
     def waiting(self) -> bool:

@@ -1,13 +1,13 @@
 """A sorted map that is a value: setting gives a new map and leaves the old one as it was.
 
-Both share everything but one leaf and the list of leaves, so a change costs nearly the same at any size, and keeping old
-versions costs little. It goes into a snapshot as it is. Maps that were made by the same steps are equal values.
+It is a tree of three levels. Both maps share everything but one leaf, the branch it is on and the list of branches, so a change
+costs nearly the same at any size, and keeping old versions costs little. It goes into a snapshot as it is. Maps that were
+made by the same steps are equal values.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from operator import itemgetter
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -15,30 +15,31 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-_FULL = 128  # items of a leaf
-_key: Any = itemgetter(0)
-
-
-def _first(leaf: Any) -> Any:
-    return leaf[0][0]
+_FULL = 64  # items of a leaf, and leaves of a branch
+_Leaf: TypeAlias = tuple[tuple[K, ...], tuple[V, ...]]
+_Branch: TypeAlias = tuple[tuple[K, ...], tuple[_Leaf[K, V], ...]]
+_Node: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""A leaf, a branch or the root: its keys, and what stands under them: a value, or the node that begins with that key."""
 
 
 class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True):
-    """``leaves``: never empty ones; a map that grows at its end has full ones."""
+    """No node is empty but the root; in a map that grows at its end all but the last are full."""
 
-    leaves: tuple[tuple[tuple[K, V], ...], ...] = ()
+    firsts: tuple[K, ...] = ()
+    branches: tuple[_Branch[K, V], ...] = ()
 
     def __len__(self) -> int:
-        return sum(map(len, self.leaves))
+        return sum([len(keys) for _, leaves in self.branches for keys, _ in leaves])
 
     def __bool__(self) -> bool:
-        return bool(self.leaves)
+        return bool(self.firsts)
 
     def __iter__(self) -> Iterator[K]:
-        return (key for leaf in self.leaves for key, _ in leaf)
+        return (key for _, leaves in self.branches for keys, _ in leaves for key in keys)
 
     def __reversed__(self) -> Iterator[K]:
-        return (key for leaf in reversed(self.leaves) for key, _ in reversed(leaf))
+        backwards = (keys for _, leaves in reversed(self.branches) for keys, _ in reversed(leaves))
+        return (key for keys in backwards for key in reversed(keys))
 
     def __contains__(self, key: object) -> bool:
         item = self.floor(key)
@@ -60,72 +61,113 @@ class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True):
 
     def floor(self, key: Any) -> tuple[K, V] | None:
         """The last item whose key is at most this one."""
-        at = bisect_right(self.leaves, key, key=_first) - 1
+        at = bisect_right(self.firsts, key) - 1
         if at < 0:
             return None
-        leaf = self.leaves[at]
-        return leaf[bisect_right(leaf, key, key=_key) - 1]
+        firsts, leaves = self.branches[at]
+        keys, values = leaves[bisect_right(firsts, key) - 1]
+        index = bisect_right(keys, key) - 1
+        return keys[index], values[index]
 
     def items(self, first: Any = None) -> Iterator[tuple[K, V]]:
         """In order; from this key on."""
         if first is None:
-            for leaf in self.leaves:
-                yield from leaf
+            for _, leaves in self.branches:
+                for keys, values in leaves:
+                    yield from zip(keys, values, strict=True)
             return
-        at = max(0, bisect_right(self.leaves, first, key=_first) - 1)
-        for index in range(at, len(self.leaves)):
-            leaf = self.leaves[index]
-            yield from leaf[bisect_left(leaf, first, key=_key) :] if index == at else leaf
-
-    def keys(self, first: Any) -> Iterator[K]:
-        """In order, from this key on."""
-        return (key for key, _ in self.items(first))
+        at = _child(self.firsts, first)
+        for firsts, leaves in self.branches[at : at + 1]:
+            place = _child(firsts, first)
+            for keys, values in leaves[place : place + 1]:
+                index = bisect_left(keys, first)
+                yield from zip(keys[index:], values[index:], strict=True)
+            for keys, values in leaves[place + 1 :]:
+                yield from zip(keys, values, strict=True)
+        yield from SortedMap(self.firsts[at + 1 :], self.branches[at + 1 :]).items()
 
     def set(self, key: Any, value: V) -> "SortedMap[K, V]":
-        leaves = self.leaves
-        if not leaves:
-            return SortedMap((((key, value),),))
-        at = max(0, bisect_right(leaves, key, key=_first) - 1)
-        leaf = leaves[at]
-        place = bisect_left(leaf, key, key=_key)
-        if place < len(leaf) and leaf[place][0] == key:
-            return self._with(at, (*leaf[:place], (key, value), *leaf[place + 1 :]))
-        if len(leaf) < _FULL:
-            return self._with(at, (*leaf[:place], (key, value), *leaf[place:]))
-        if place == _FULL:
-            return self._with(at, leaf, ((key, value),))
-        leaf = (*leaf[:place], (key, value), *leaf[place:])
-        return self._with(at, leaf[: _FULL // 2], leaf[_FULL // 2 :])
+        if not self.firsts:
+            return SortedMap((key,), (((key,), (((key,), (value,)),)),))
+        at = _child(self.firsts, key)
+        branch = self.branches[at]
+        place = _child(branch[0], key)
+        keys, values = branch[1][place]
+        index = bisect_left(keys, key)
+        if index < len(keys) and keys[index] == key:
+            new: list[_Node] = [(keys, (*values[:index], value, *values[index + 1 :]))]
+        else:
+            leaf = (*keys[:index], key, *keys[index:]), (*values[:index], value, *values[index:])
+            new = _split(leaf, index)
+        branches = _split(_replace(branch, place, new), place + len(new) - 1)
+        return SortedMap(*_replace((self.firsts, self.branches), at, branches))
 
     def without(self, key: Any) -> "SortedMap[K, V]":
         """The same if it is not there."""
-        at = bisect_right(self.leaves, key, key=_first) - 1
-        leaf = self.leaves[at] if at >= 0 else ()
-        place = bisect_left(leaf, key, key=_key)
-        if place == len(leaf) or leaf[place][0] != key:
+        if not self.firsts:
             return self
-        left = (*leaf[:place], *leaf[place + 1 :])
-        after = self.leaves[at + 1] if at + 1 < len(self.leaves) else ()
-        if after and len(left) + len(after) <= _FULL // 2:  # or a map that shrinks would keep all its leaves
-            return SortedMap((*self.leaves[:at], left + after, *self.leaves[at + 2 :]))
-        return self._with(at, left) if left else self._with(at)
+        at = _child(self.firsts, key)
+        branch = self.branches[at]
+        place = _child(branch[0], key)
+        keys, values = branch[1][place]
+        index = bisect_left(keys, key)
+        if index == len(keys) or keys[index] != key:
+            return self
+        leaf = (*keys[:index], *keys[index + 1 :]), (*values[:index], *values[index + 1 :])
+        smaller = _replace_smaller(branch, place, leaf)
+        return SortedMap(*_replace_smaller((self.firsts, self.branches), at, smaller))
 
     def differences(self, other: "SortedMap[K, V]") -> list[tuple[K, V]]:
-        """The items that only one of the two has, in order. Leaves that they share are not looked at."""
-        mine, theirs = self.leaves, other.leaves
-        if mine is theirs:
-            return []
-        short = min(len(mine), len(theirs))
-        first = next(
-            (at for at, (one, two) in enumerate(zip(mine, theirs, strict=False)) if one is not two), short
+        """The items that only one of the two has, in order. Nodes that they share are not looked at."""
+        mine, theirs = _unshared(self.branches, other.branches)
+        mine, theirs = _unshared(
+            *([leaf for _, leaves in some for leaf in leaves] for some in (mine, theirs))
         )
-        backwards = enumerate(zip(reversed(mine), reversed(theirs), strict=False))
-        last = min(short - first, next((at for at, (one, two) in backwards if one is not two), short))
         some, others = (
-            {item for leaf in leaves[first : len(leaves) - last] for item in leaf}
-            for leaves in (mine, theirs)
+            {item for leaf in leaves for item in zip(*leaf, strict=True)} for leaves in (mine, theirs)
         )
         return sorted(some ^ others)
 
-    def _with(self, at: int, *leaves: tuple[tuple[K, V], ...]) -> "SortedMap[K, V]":
-        return SortedMap((*self.leaves[:at], *leaves, *self.leaves[at + 1 :]))
+
+def _child(firsts: Sequence[Any], key: Any) -> int:
+    """The index of the node that the key belongs to."""
+    return max(0, bisect_right(firsts, key) - 1)
+
+
+def _replace(node: _Node, at: int, new: Sequence[_Node], count: int = 1) -> _Node:
+    """With these in the place of so many children."""
+    firsts, children = node
+    after = at + count
+    if count == len(new) == 1 and new[0][0][0] is firsts[at]:
+        return firsts, (*children[:at], new[0], *children[after:])
+    keys = [child[0][0] for child in new]
+    return (*firsts[:at], *keys, *firsts[after:]), (*children[:at], *new, *children[after:])
+
+
+def _replace_smaller(node: _Node, at: int, child: _Node) -> _Node:
+    """With this in the place of a larger child; joined to the next, or a map that shrinks would keep all its nodes."""
+    children = node[1]
+    if at + 1 < len(children):
+        keys, under = children[at + 1]
+        if len(child[0]) + len(keys) <= _FULL // 2:
+            return _replace(node, at, [((*child[0], *keys), (*child[1], *under))], 2)
+    return _replace(node, at, [child] if child[0] else [])
+
+
+def _split(node: _Node, last: int) -> list[_Node]:
+    """In two if it is too large. ``last``: the index of what came last; what grows at its end stays full."""
+    keys, under = node
+    if len(keys) <= _FULL:
+        return [node]
+    at = len(keys) - 1 if last == len(keys) - 1 else len(keys) // 2
+    return [(keys[:at], under[:at]), (keys[at:], under[at:])]
+
+
+def _unshared(some: Sequence[Any], others: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Both without the same nodes at their beginnings and at their ends."""
+    first, last, short = 0, 0, min(len(some), len(others))
+    while first < short and some[first] is others[first]:
+        first += 1
+    while last < short - first and some[-1 - last] is others[-1 - last]:
+        last += 1
+    return some[first : len(some) - last], others[first : len(others) - last]

@@ -30,8 +30,14 @@ class Spent(msgspec.Struct, frozen=True):
         return self.input + self.output
 
     def __add__(self, other: "Spent") -> "Spent":
-        mine, theirs = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
-        return Spent(*(one + more for one, more in zip(mine, theirs, strict=True)))
+        return Spent(
+            self.calls + other.calls,
+            self.errors + other.errors,
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+        )
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -50,39 +56,44 @@ class Usage(msgspec.Struct, frozen=True):
 
 @projection(Usage, version=1, on=(ModelCalled, ModelReturned))
 def usage(state: Usage, entry: Entry) -> Usage:
-    event = entry.event
+    event, run = entry.event, entry.run or ""
     if type(event) is ModelCalled:
-        asked = {run: model for run, model in state.asked.items() if run != (entry.run or "")}
-        asked[entry.run or ""] = event.model
+        asked = {other: model for other, model in state.asked.items() if other != run}
+        asked[run] = event.model
         if len(asked) > _ASKED:  # runs that died while they waited
             del asked[next(iter(asked))]
         marks = state.marks if state.called % EVERY else state.marks.append(entry.seq)
-        return msgspec.structs.replace(state, asked=asked, called=state.called + 1, marks=marks)
+        return Usage(state.total, state.models, state.last, state.at, asked, state.called + 1, marks)
     if type(event) is not ModelReturned:
         return state
     cost = spent(event.usage, failed=bool(event.error))
     asked = dict(state.asked)
-    model = asked.pop(entry.run or "", "")
+    model = asked.pop(run, "")
     if model not in state.models and len(state.models) >= _MODELS:
         model = _OTHER
-    models = {**state.models, model: state.models.get(model, Spent()) + cost}
+    before = state.models.get(model)
+    models = {**state.models, model: cost if before is None else before + cost}
     last, at = (cost, entry.seq) if cost.tokens else (state.last, state.at)
     return Usage(state.total + cost, models, last, at, asked, state.called, state.marks)
 
 
 def spent(usage: Mapping[str, int], *, failed: bool) -> Spent:
     """Providers use different names for the same counts, and one of them counts the cache apart."""
-
-    def one_of(*names: str) -> int:
-        return next((usage[name] for name in names if 0 < usage.get(name, 0) < 1 << 53), 0)
-
-    read = one_of("cache_read_input_tokens")
-    written = one_of("cache_creation_input_tokens")
+    read = _one_of(usage, "cache_read_input_tokens")
+    written = _one_of(usage, "cache_creation_input_tokens")
     return Spent(
         1,
         int(failed),
-        one_of("input_tokens", "prompt_tokens", "input") + read + written,
-        one_of("output_tokens", "completion_tokens", "output"),
-        read or one_of("cached_tokens", "cached_input_tokens", "cached"),
-        one_of("reasoning_tokens", "reasoning"),
+        _one_of(usage, "input_tokens", "prompt_tokens", "input") + read + written,
+        _one_of(usage, "output_tokens", "completion_tokens", "output"),
+        read or _one_of(usage, "cached_tokens", "cached_input_tokens", "cached"),
+        _one_of(usage, "reasoning_tokens", "reasoning"),
     )
+
+
+def _one_of(usage: Mapping[str, int], *names: str) -> int:
+    """The first of these that is a count."""
+    for name in names:
+        if name in usage and 0 < usage[name] < 1 << 53:
+            return usage[name]
+    return 0

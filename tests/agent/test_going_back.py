@@ -112,11 +112,11 @@ async def test_a_rewind_that_no_view_remembers_is_read_from_the_log(store: Store
 async def test_a_chat_that_never_goes_far_back_remembers_little(store: Store) -> None:
     chat = await store.chat("chat")
     await recorded(chat, [user()] * FAR)
-    assert len(chat.view.past) == MEMORY
+    assert MEMORY / 2 < len(chat.view.past) <= MEMORY
     again = await store.chat("chat")
     assert len(again.view.past) <= MEMORY
     await chat.rewind(1)
-    assert chat.view.memory > MEMORY
+    assert chat.view.past.size > MEMORY
 
 
 async def test_one_that_is_far_back_is_what_it_was_there(store: Store) -> None:

@@ -106,7 +106,7 @@ def folded_on(view: View, entries: Sequence[Entry], history: Sequence[Entry]) ->
             return fold(view, entries)
         except NeedsEarlier as needed:
             earlier = folded_on(start(view.projections), history[: needed.to], history)
-            view = needed.view.remembering(earlier)
+            view = needed.view.with_point(earlier)
             entries = history[view.seq : entries[-1].seq]
 
 
@@ -331,7 +331,7 @@ _backs = st.one_of(st.just(user()), st.builds(Rewound, st.integers(-1, 20)))
 _rewound = st.one_of(talks(), st.lists(_backs, max_size=20), st.lists(events(), max_size=12)).map(entries)
 
 
-@given(_rewound, st.sampled_from((0, 1, 2, 256)))
+@given(_rewound, st.sampled_from((0, 1, 2, 5, 10, 256)))
 def test_going_back_takes_the_states_of_then_however_little_a_view_remembers(
     history: list[Entry], memory: int
 ) -> None:
@@ -361,13 +361,24 @@ def test_what_a_view_does_not_remember_it_asks_for_and_nothing_is_lost() -> None
     with pytest.raises(NeedsEarlier) as needed:
         fold(view, history[3:])
     assert (needed.value.to, needed.value.view.seq) == (1, 3)
-    again = needed.value.view.remembering(folded(history[:1], way))
+    again = needed.value.view.with_point(folded(history[:1], way))
     assert fold(again, history[3:])[way].kinds == ("1", "4", "5")
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 10, 256])
+def test_a_view_remembers_nearly_as_many_versions_as_it_may(size: int) -> None:
+    view = start((way,), memory=size)
+    history = entries([user()] * 600)
+    for entry in history:
+        view = view.then(entry)
+        assert min(entry.seq, size - math.isqrt(size)) <= len(view.past) <= max(size, 1)
+    at_once = fold(start((way,), memory=size), history)
+    assert size - math.isqrt(size) <= len(at_once.past) <= max(size, 1)
 
 
 def test_what_a_view_was_given_it_can_go_back_to_again() -> None:
     history = entries([user(), user(), user(), Rewound(1), user(), Rewound(1)])
-    view = fold(start((way,), memory=1), history[:3]).remembering(folded(history[:1], way))
+    view = fold(start((way,), memory=1), history[:3]).with_point(folded(history[:1], way))
     assert fold(view, history[3:])[way].kinds == ("1", "6")
     assert fold(fold(view, history[3:5]), history[5:])[way].kinds == ("1", "6")
 

@@ -595,7 +595,7 @@ _steps: st.SearchStrategy[Event] = st.one_of(
 def test_calls_are_put_together_as_the_model_is_shown_them(history: list[Entry]) -> None:
     shown = [
         [call.id for call in message.calls]
-        for message in build(Window(((1, len(history)),), ()), history)
+        for message in build(Window(((1, len(history)),), ()), history).messages
         if message.calls
     ]
     written = [

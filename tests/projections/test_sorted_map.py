@@ -21,6 +21,10 @@ def small_leaves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sorted_map, "_FULL", request.param)
 
 
+def leaves(some: SortedMap[int, int]) -> list[tuple[int, ...]]:
+    return [keys for _, leaves in some.branches for keys, _ in leaves]
+
+
 def changed(some: Any, step: str, key: int, value: int) -> Any:
     return some.set(key, value) if step == "set" else some.without(key)
 
@@ -51,7 +55,7 @@ def test_it_is_a_dict_that_is_sorted(steps: list[tuple[str, int, int]], asked: i
 
 
 @given(_steps)
-def test_no_leaf_is_empty_or_too_large_and_the_same_steps_make_equal_maps(
+def test_no_node_is_empty_or_too_large_or_under_a_wrong_key_and_the_same_steps_make_equal_maps(
     steps: list[tuple[str, int, int]],
 ) -> None:
     one: SortedMap[int, int] = SortedMap()
@@ -59,7 +63,11 @@ def test_no_leaf_is_empty_or_too_large_and_the_same_steps_make_equal_maps(
     for step in steps:
         one = changed(one, *step)
         other = _load(pack(changed(other, *step)))
-        assert all(0 < len(leaf) <= sorted_map._FULL for leaf in one.leaves)
+        assert all(0 < len(leaf) <= sorted_map._FULL for leaf in leaves(one))
+        assert all(0 < len(firsts) <= sorted_map._FULL for firsts, _ in one.branches)
+        assert one.firsts == tuple(firsts[0] for firsts, _ in one.branches)
+        for firsts, under in one.branches:
+            assert firsts == tuple(keys[0] for keys, _ in under)
     assert one == other
 
 
@@ -92,8 +100,9 @@ def test_what_grows_at_its_end_has_full_leaves_and_shares_them() -> None:
     for key in range(1000):
         old = old.set(key, key)
     new = old.set(1000, 0)
-    assert all(len(leaf) == sorted_map._FULL for leaf in new.leaves[:-1])
-    assert all(mine is theirs for mine, theirs in zip(new.leaves[:-2], old.leaves, strict=False))
+    assert all(len(leaf) == sorted_map._FULL for leaf in leaves(new)[:-1])
+    assert all(len(firsts) == sorted_map._FULL for firsts, _ in new.branches[:-1])
+    assert all(mine is theirs for mine, theirs in zip(leaves(new)[:-2], leaves(old), strict=False))
 
 
 def test_what_shrinks_does_not_keep_its_leaves() -> None:
@@ -103,4 +112,4 @@ def test_what_shrinks_does_not_keep_its_leaves() -> None:
     for key in range(1000):
         some = some.without(key) if key % 100 else some
     assert len(some) == 10
-    assert len(some.leaves) <= 10
+    assert len(leaves(some)) <= 10

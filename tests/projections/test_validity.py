@@ -50,6 +50,7 @@ from chatfold.projections import (
     Message,
     View,
     contexts,
+    estimate,
     fold,
     messages,
     start,
@@ -58,8 +59,8 @@ from chatfold.projections import (
     to_openai_responses,
 )
 from chatfold.projections.contexts import window
-from chatfold.projections.cutting import cut
-from chatfold.projections.prompt import first_difference
+from chatfold.projections.cutting import cut, tokens_of
+from chatfold.projections.prompt import Prompt, build, first_difference
 from chatfold.projections.spans import includes
 from chatfold.testing.strategies import events, values
 from tests.support.histories import entries
@@ -343,6 +344,27 @@ def test_only_the_entries_of_the_window_are_read(history: list[Entry]) -> None:
     seqs = [seq for message in prompt for seq in message.seqs]
     assert len(seqs) == len(set(seqs))
     assert set(seqs) <= {entry.seq for entry in read}
+
+
+@given(history=histories)
+def test_a_prompt_that_goes_on_is_the_one_that_is_built_from_nothing(history: list[Entry]) -> None:
+    view = start(STANDARD)
+    prompt = build(window(view[contexts], 0), ())
+    for entry in history:
+        before, view = view[contexts], view.then(entry)
+        anew = build(window(view[contexts], view.seq), history[: view.seq])
+        leaves = before.active is view[contexts].active and before.since == view[contexts].since
+        earlier, sent = prompt, prompt.messages
+        prompt = prompt.then([entry]) if leaves else anew
+        assert prompt.messages == anew.messages
+        assert Prompt(earlier._block).messages == sent
+
+
+@given(history=histories)
+def test_an_estimate_that_is_kept_with_a_message_is_its_estimate(history: list[Entry]) -> None:
+    for message in prompted(history):
+        anew = tokens_of(message, lambda text: 0 + estimate(text))  # a count that is not kept
+        assert tokens_of(message) == tokens_of(message) == anew
 
 
 @given(history=histories)

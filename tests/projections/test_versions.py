@@ -46,15 +46,15 @@ HISTORY: tuple[Event, ...] = (
 )
 
 KNOWN = {
-    ("chatfold.projections.contexts.contexts", 4): "791fc977c774b1b1",
+    ("chatfold.projections.contexts.contexts", 5): "1bac8da4218caeaf",
     ("chatfold.projections.activity.turn", 2): "78d444991772d9cc",
-    ("chatfold.projections.activity.sends", 2): "6ae537f997ef928f",
-    ("chatfold.projections.activity.calls", 3): "fa5231a5a93da9c3",
-    ("chatfold.projections.activity.skills", 4): "0ea79c8d6a339e8d",
+    ("chatfold.projections.activity.sends", 3): "01beb805b64754ae",
+    ("chatfold.projections.activity.calls", 4): "0b94cd7a6739901c",
+    ("chatfold.projections.activity.skills", 5): "aa01a8ee6eac5ae5",
     ("chatfold.projections.activity.executions", 1): "af84a064dd8a0ce1",
     ("chatfold.projections.usage.usage", 1): "6faa5ee30ffac044",
     ("chatfold.projections.listing.outline", 2): "f63a2b89da8559ac",
-    ("chatfold.projections.listing.lineage", 2): "30b1f4360802f0b8",
+    ("chatfold.projections.listing.lineage", 3): "032239d3e4965a48",
 }
 
 

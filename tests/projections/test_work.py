@@ -137,7 +137,7 @@ def test_the_result_of_an_open_call_is_shown_with_it_and_any_other_is_not(histor
     for name in "abc":
         head = len(history) + 1
         longer = entries([*(entry.event for entry in history), ToolReturned(name)])
-        shown = [result for m in build(Window(((1, head),), ()), longer) for result in m.results]
+        shown = [result for m in build(Window(((1, head),), ()), longer).messages for result in m.results]
         assert [result.call for result in shown if result.seq == head] == [
             seq for call, seq in waiting.items() if call == name
         ]

@@ -1,6 +1,5 @@
 """Folded again, a recording comes out as it was recorded; whatever is changed in it is named."""
 
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -8,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from chatfold.agent import Chat, Store
 from chatfold.agent.opening import keep_view
