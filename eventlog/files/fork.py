@@ -6,8 +6,8 @@ process writes nothing is copied: the parent's segment was ended there before (`
 """
 
 import errno
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import closing, suppress
 from pathlib import Path
 
 from chatfold.eventlog.batch import Clock
@@ -53,7 +53,8 @@ def fork_chat(parent: LogReader, root: Path, new: str, at: int, first: EncodedEv
         if partial is None:
             witness = write_open_segment(disk, temporary, at + 1, [header_line(Head(at, link)), line], mine)
         else:
-            witness = write_open_segment(disk, temporary, partial[0], [line], mine, _copied(parent, *partial))
+            with closing(_read_pieces(parent, *partial)) as pieces:
+                witness = write_open_segment(disk, temporary, partial[0], [line], mine, pieces)
         if not publish_chat(disk, staging, path, witness):
             raise ChatExists("there is a chat of this key already", chat=new, path=path)
     return Entry(at + 1, entry.ts, first.event, synced=at, prev=link, sum=mine.link)
@@ -77,7 +78,7 @@ def _plan_sharing(parent: LogReader, at: int) -> tuple[list[int], tuple[int, int
     return firsts[:-1], (firsts[-1], end)
 
 
-def _copied(parent: LogReader, first: int, size: int) -> Iterator[bytes]:
+def _read_pieces(parent: LogReader, first: int, size: int) -> Generator[bytes]:
     """The first bytes of a segment, in pieces: to get the memory for all of them takes longer than to read them."""
     with parent.open_segment(first) as fd:
         for start in range(0, size, BIG_PAGE):
