@@ -214,7 +214,8 @@ class OpenFiles:
         self._disk = disk
         self._most = most
         self._kept: dict[Path, OpenFile] = {}
-        self._lock = threading.Lock()
+        # The collector may end a forgotten reading, which gives its file back, in the middle of what we do here.
+        self._lock = threading.RLock()
 
     @contextmanager
     def open(self, path: Path) -> Iterator[int]:
@@ -236,7 +237,7 @@ class OpenFiles:
                 excess = [self._kept.pop(path, None)]
                 self._kept[path] = file
                 if len(self._kept) > self._most:
-                    excess.append(self._kept.pop(next(iter(self._kept))))
+                    excess.append(self._kept.pop(next(iter(self._kept)), None))
             for one in excess:
                 if one is not None:
                     self._close(one)
