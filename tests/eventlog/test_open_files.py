@@ -1,7 +1,10 @@
 """Files that stay open are read like files that are opened anew each time, whatever is put in their place."""
 
 import errno
+import gc
 import os
+import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -147,3 +150,43 @@ async def test_a_chat_that_was_deleted_and_made_anew_is_read_anew(tmp_path: Path
             assert [entry.event for entry in await other.last("chat", 9)] == [Noted(name)]
             await log.delete("chat")
             assert await other.last("chat", 9) == []
+
+
+class CollectingPath(type(Path())):  # type: ignore[misc]
+    """The collector runs where its hash is asked for, as it may anywhere."""
+
+    def __hash__(self) -> int:
+        gc.collect()
+        value: int = super().__hash__()
+        return value
+
+
+def _forget_a_reading(files: OpenFiles, path: Path) -> None:
+    def read(cycle: list[object]) -> Iterator[None]:
+        with files.open(path):
+            yield
+            cycle.clear()
+
+    cycle: list[object] = []
+    reading = read(cycle)
+    next(reading)
+    cycle.append(reading)
+
+
+def test_a_reading_that_the_collector_ends_gives_its_file_back(tmp_path: Path) -> None:
+    """It once waited for a lock that its own thread had."""
+    files = OpenFiles(Disk(), 4)
+    for name in NAMES:
+        (tmp_path / name).write_bytes(b"x")
+
+    def open_another() -> None:
+        _forget_a_reading(files, tmp_path / "a")
+        with files.open(CollectingPath(tmp_path / "b")):
+            pass
+
+    thread = threading.Thread(target=open_another, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert {path.name for path in files._kept} == {"a", "b"}
+    files.close()
