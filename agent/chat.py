@@ -118,7 +118,8 @@ class Chat(Moment):
         event = injected(role, content, fingerprint, source)
 
         async def once(now: Moment) -> Iterable[Event]:
-            return () if event.fingerprint in (await now.whole_prompt()).injected else (event,)
+            prompt = await now._whole_prompt()  # noqa: SLF001 (a chat is a moment)
+            return () if event.fingerprint in prompt.injected else (event,)
 
         return await self.decide(once, run=run)
 

@@ -114,9 +114,9 @@ class Moment:
         if context_id not in (None, now[contexts].active.id):
             part = now.window(context_id)
             return build(part, await now.read(part.entries)).messages
-        return (await now.whole_prompt()).messages
+        return (await now._whole_prompt()).messages  # noqa: SLF001 (a moment, too)
 
-    async def whole_prompt(self) -> Prompt:
+    async def _whole_prompt(self) -> Prompt:
         """What the model is sent next, as a value that goes on: from the one that is kept, or from nothing."""
         prompt = self._prompt.at(self.opened)
         if prompt is None:
