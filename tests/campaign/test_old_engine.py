@@ -185,9 +185,15 @@ def test_both_mend_the_same_torn_ends(steps: list[Step], durability: str) -> Non
 @searched(1 / 1)
 @given(programs("mending"))
 def test_both_judge_damage_the_same(steps: list[Step]) -> None:
-    """check, repair and salvage say and do the same about any damage; so do readers and writers who meet it."""
+    """check, repair and salvage say and do the same about any damage.
+
+    Nothing is written between: whether a writer meets damage before the end depends on what it has to read for an id or a
+    long text, and the new engine believes no cache of these that the log does not prove.
+    """
+    broken = next((at for at, step in enumerate(steps) if step.verb == "break"), len(steps))
+    judging = [step for step in steps[broken:] if step.verb in ("break", "check", "repair", "salvage")]
     with scratch() as folder:
-        both(steps, folder)
+        both([*steps[:broken], *judging], folder)
 
 
 @pytest.mark.parametrize("way", TOLD_ELSEWHERE)

@@ -23,7 +23,7 @@ _RENAMED = {"Hit": "SearchHit", "Head.sum": "Head.link"}
 
 _NEW_FILES = {"erased"}
 _OUT_OF_REACH = re.compile(
-    "what the entry keeps elsewhere is not there: (a line|the first line|bytes that were durable) "
+    "what the entry keeps elsewhere is not there: (a line|the first line|the segment|bytes that were durable) "
 )
 
 

@@ -24,7 +24,7 @@ _LARGE = (
     MessageAdded("user", (Text(LARGE_TEXT),)),
     MessageAdded("user", (Text("see"), File("image/png", b"\0\xff" * 600_000, "big.png"))),
 )
-TOLD_ELSEWHERE = ("segments swapped", "line doubled")
+TOLD_ELSEWHERE = ("segments swapped",)
 """The old engine tells of these when the segment next to them is opened, even to write there; the new one when they are read."""
 
 _WRITING = ("append", "append_at_end", "append_after", "write_when_closed")
