@@ -37,6 +37,7 @@ VERBS = {
     ),
     "rerun": ("verdicts", "Run one turn again for real, in a fork"),
     "step": ("steps", "Step through a chat in the terminal"),
+    "view": ("views", "The debugger in a browser"),
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
     "import": ("files", "An exported chat into a store"),
     "copy": ("copies", "Chats from one store into another: folders, databases"),
