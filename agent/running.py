@@ -20,6 +20,7 @@ from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy, Summarise
 from chatfold.agent.errors import SummaryFailed
 from chatfold.agent.execution import RUNTIME, Draw, Execution, Send, enter, within
+from chatfold.agent.messages import Called
 from chatfold.agent.models import (
     Answer,
     Model,
@@ -32,7 +33,6 @@ from chatfold.agent.models import (
 )
 from chatfold.agent.moment import Moment
 from chatfold.agent.overflow import is_too_long
-from chatfold.agent.says import Called
 from chatfold.agent.steps import Step, answer_step, tool_step
 from chatfold.agent.tools import Outcome, Tool, failed, used
 from chatfold.eventlog import (

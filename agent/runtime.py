@@ -18,10 +18,10 @@ from chatfold.agent.chat import Chat, Point
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
 from chatfold.agent.execution import MOST_INJECTED, Draw, Send
 from chatfold.agent.lanes import Lanes
+from chatfold.agent.messages import Called, Content, new_id, user
 from chatfold.agent.models import Model
 from chatfold.agent.results import Result, result_of
 from chatfold.agent.running import Ask, OnStep, Run
-from chatfold.agent.says import Called, Content, new_id, user
 from chatfold.agent.skill_files import SkillFiles, skill_tools
 from chatfold.agent.store import Store
 from chatfold.agent.summary import by_looking

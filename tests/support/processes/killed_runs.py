@@ -32,8 +32,8 @@ from chatfold.agent import (
     user,
 )
 from chatfold.agent.execution import call_id, inject_assistant_once
+from chatfold.agent.messages import Called
 from chatfold.agent.models import Piece, Request
-from chatfold.agent.says import Called
 from chatfold.eventlog import (
     FileStorage,
     Json,
