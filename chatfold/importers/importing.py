@@ -1,6 +1,6 @@
 """Importing: the sessions of files and folders, each as a chat, and later what is new of them.
 
-    async for report in import_paths(store, [Path.home() / ".codex"]): ...
+async for report in import_paths(store, [Path.home() / ".codex"]): ...
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from xxhash import xxh3_64_hexdigest
 
 from chatfold.agent import Store
 from chatfold.eventlog import ChatStarted, Log
-from chatfold.importers.finding import Found, files_of, format_of
+from chatfold.importers.finding import files_of, format_of
 from chatfold.importers.formats import known_formats
 from chatfold.importers.items import Format, Item, Problem, Rewritten, Session, UnknownFormat
 from chatfold.importers.ledger import Ledger
@@ -52,7 +52,9 @@ async def import_paths(
     """
     known = Ledger(ledger)
     given = [Path(path) for path in paths]
-    chats = {row.key async for page in store.log.storage.chats() for row in page.rows} if known.files else set()
+    chats = (
+        {row.key async for page in store.log.storage.chats() for row in page.rows} if known.files else set()
+    )
     plan = await asyncio.to_thread(_plan, given, known, chats)
     if key and len(plan.sessions) != 1:
         raise ValueError(f"a key is for one session, and there are {len(plan.sessions)}")
@@ -107,8 +109,8 @@ def _plan(paths: Sequence[Path], ledger: Ledger, chats: set[str]) -> _Plan:
 
 
 def _unknown(path: Path) -> UnknownFormat:
-    what = "nothing in this folder" if path.is_dir() else "this file"
-    return UnknownFormat(f"{what} is of a format known here, which are\n{known_formats()}\n", path=path)
+    what = "nothing in this folder has" if path.is_dir() else "this file does not have"
+    return UnknownFormat(f"{what} a format that is known here: {known_formats()}", path=path)
 
 
 def _parents_first(sessions: Iterable[Session]) -> Iterator[Session]:
@@ -139,7 +141,11 @@ async def _is_of_another(log: Log, session: Session, form: Format) -> bool:
     if not isinstance(event, ChatStarted) or first[0].key is None:
         return True
     source = event.meta.get("source")
-    return source is not None and source != str(session.paths[0].absolute()) and event.meta.get("imported") == form.name
+    return (
+        source is not None
+        and source != str(session.paths[0].absolute())
+        and event.meta.get("imported") == form.name
+    )
 
 
 async def import_session(log: Log, session: Session, tool: str, *, dry_run: bool = False) -> Report:
@@ -148,11 +154,14 @@ async def import_session(log: Log, session: Session, tool: str, *, dry_run: bool
     existed, forked = writer.exists, ""
     if session.parent and not existed and not dry_run:
         parent = await ChatWriter(log, session.parent, tool).open()
-        if parent.exists and await writer.begin_as_fork(parent, session.read()):
+        if parent.exists:
+            await writer.begin_as_fork(parent, session.read())
             await writer.open()
             forked = session.parent if writer.exists else ""
         session.restart()
     new, items = await write_news(writer, session, dry_run=dry_run)
+    if items and not dry_run:
+        new += await writer.give_title(session.title)
     state: Literal["imported", "continued", "unchanged"] = (
         "unchanged" if not new else "continued" if existed else "imported"
     )
@@ -166,7 +175,7 @@ async def write_news(writer: ChatWriter, session: Session, *, dry_run: bool = Fa
     reading = session.read()
     while True:
         try:
-            batch: list[Item] = await asyncio.to_thread(lambda: list(islice(reading, BATCH)))
+            batch = await asyncio.to_thread(_next_items, reading)
         except Rewritten:
             session.restart()
             await writer.open()
@@ -176,3 +185,7 @@ async def write_news(writer: ChatWriter, session: Session, *, dry_run: bool = Fa
             return new, items
         items += len(batch)
         new += writer.count_new(batch) if dry_run else await writer.write(batch)
+
+
+def _next_items(reading: Iterator[Item]) -> list[Item]:
+    return list(islice(reading, BATCH))

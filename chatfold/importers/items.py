@@ -39,8 +39,11 @@ class Problem(msgspec.Struct, frozen=True):
 class Session(ABC):
     """One conversation of a tool.
 
-    ``parent``: the key of the chat that it began as a copy of. ``paths``: all files that it is read from.
+    ``parent``: the key of the chat that it began as a copy of. ``paths``: all files that it is read from. ``title``: what it is
+    called now, if its records do not say that.
     """
+
+    title = ""
 
     def __init__(self, key: str, paths: tuple[Path, ...], *, parent: str = "") -> None:
         self.key = key
@@ -58,7 +61,7 @@ class Session(ABC):
         """The items that are new since the last time; all of them the first time. Raises ``Rewritten``."""
 
 
-class Rewritten(Exception):  # noqa: N818
+class Rewritten(Exception):
     """The file is no longer the one that was read: the session has to ``restart``."""
 
 

@@ -8,12 +8,12 @@ The shapes' own readers make the events (``chatfold.projections.shapes``). What 
 message, and named.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from chatfold.agent.receiving import continued
+from chatfold.agent.client_history import continued
 from chatfold.eventlog import ChatStarted, Event
 from chatfold.importers.head import Head, Object, decode_value
 from chatfold.importers.items import Format, Item, Problem, Rewritten, Session
@@ -54,8 +54,10 @@ def messages_of(value: Any) -> list[Object]:
 def _is_message(one: Object) -> bool:
     if one.get("type") in ("function_call", "function_call_output", "reasoning", "custom_tool_call"):
         return True
-    return one.get("role") in _ROLES and not {"uuid", "parentUuid", "ts", "v"} & one.keys() and (
-        "content" in one or "parts" in one or "tool_calls" in one or "function_call" in one
+    return (
+        one.get("role") in _ROLES
+        and not {"uuid", "parentUuid", "ts", "v"} & one.keys()
+        and ("content" in one or "parts" in one or "tool_calls" in one or "function_call" in one)
     )
 
 
@@ -82,9 +84,12 @@ class ListSession(Session):
         data = self.paths[0].read_bytes()
         value = decode_value(data)
         request = value if isinstance(value, dict) and not _is_message(value) else {}
-        messages = messages_of(value) or [line.record for line in LineReader(self.paths[0], self.problems).read()]
+        messages = messages_of(value) or [
+            line.record for line in LineReader(self.paths[0], self.problems).read()
+        ]
         model = request.get("model")
-        meta = {"imported": self._tool} | ({"model": model} if isinstance(model, str) else {})
+        meta = {"imported": self._tool, "source": str(self.paths[0].absolute())}
+        meta |= {"model": model} if isinstance(model, str) else {}
         yield Item(ChatStarted(self.key, "", meta), "chat")
         yield from items_of(self._events(messages, request, model if isinstance(model, str) else ""))
 
@@ -105,8 +110,12 @@ class ListSession(Session):
         return list(continued((), sent, chat=self.key, seq=1))
 
     def _readable(self, messages: list[Object]) -> list[Object]:
-        read = {"ui": from_ui, "openai-responses": from_openai_responses, "anthropic": from_anthropic}
-        reader = read.get(self._tool, from_openai)
+        read: dict[str, Any] = {
+            "ui": from_ui,
+            "openai-responses": from_openai_responses,
+            "anthropic": from_anthropic,
+        }
+        reader: Callable[[list[Object]], list[Event]] = read.get(self._tool, from_openai)
         good: list[Object] = []
         for message in messages:
             try:
@@ -132,7 +141,11 @@ def items_of(events: Iterable[Event]) -> Iterator[Item]:
 
 def time_of_message(event: Event) -> int | None:
     meta: Mapping[str, Any] = getattr(event, "meta", {})
-    for holder in (meta, meta.get("ui", {}).get("message", {}), meta.get("ui", {}).get("message", {}).get("metadata")):
+    for holder in (
+        meta,
+        meta.get("ui", {}).get("message", {}),
+        meta.get("ui", {}).get("message", {}).get("metadata"),
+    ):
         if isinstance(holder, dict):
             for name in ("ts", "createdAt", "timestamp"):
                 if (ts := millis(holder.get(name))) is not None:

@@ -17,6 +17,7 @@ from xxhash import xxh3_64_intdigest
 
 from chatfold.eventlog import (
     ChatExists,
+    ChatStarted,
     Compacted,
     Conflict,
     ContextOpened,
@@ -32,6 +33,7 @@ from chatfold.importers.items import Item
 
 BATCH = 256  # items in one append
 _BATCH_BYTES = 4 << 20
+_TITLE = "title-"  # of an entry with a title that is not in the items
 _REWRITTEN = "rewritten"  # the key of the entry that goes back, after the format's name
 
 SeqOf: TypeAlias = Callable[[int], int]
@@ -48,10 +50,13 @@ class ChatWriter:
         self._prefix = f"{tool}:"
         self._head = 0
         self._seqs = array("Q")  # of the items that are taken, by their place
-        self._waiting: list[tuple[int, str, int]] = []  # of entries that no item was compared with: seq, key, fingerprint
+        self._waiting: list[
+            tuple[int, str, int]
+        ] = []  # of entries that no item was compared with: seq, key, fingerprint
         self._waits = 0  # the first of these
         self._used: set[str] = set()  # keys of entries that were gone back behind
         self._rewrites = 0
+        self._titles: set[str] = set()
 
     @property
     def exists(self) -> bool:
@@ -64,7 +69,9 @@ class ChatWriter:
             if entry.key is None or not entry.key.startswith(self._prefix):
                 continue
             key = entry.key.removeprefix(self._prefix)
-            if key.startswith(_REWRITTEN) and isinstance(entry.event, Rewound):
+            if key.startswith(_TITLE):
+                self._titles.add(key)
+            elif key.startswith(_REWRITTEN) and isinstance(entry.event, Rewound):
                 self._go_back(entry.event.to)
             else:
                 self._waiting.append((entry.seq, key, _fingerprint(entry.event)))
@@ -75,21 +82,16 @@ class ChatWriter:
         while self._waiting and self._waiting[-1][0] > to:
             self._used.add(self._waiting.pop()[1])
 
-    async def begin_as_fork(self, parent: "ChatWriter", items: Iterator[Item]) -> list[Item]:
-        """Makes the chat a fork of ``parent`` as far as the items are the same; gives the items that were looked at and differ."""
-        if self.exists:
-            return []
+    async def begin_as_fork(self, parent: "ChatWriter", items: Iterator[Item]) -> None:
+        """Makes the chat a fork of ``parent`` as far as the items are the same."""
         at = 0
-        rest: list[Item] = []
         for item in items:
             if not parent.matches(item, at):
-                rest.append(item)
                 break
             at += 1
         if at > 1:  # else nothing but the chat's beginning is the same
             with suppress(ChatExists):
                 await self._log.fork(parent.chat, self.chat, parent.seq_at(at))
-        return rest
 
     def matches(self, item: Item, at: int) -> bool:
         """Is this the item that stands at this place, from 0, of a chat just opened?"""
@@ -110,6 +112,16 @@ class ChatWriter:
         for batch in _batches(new):
             await self._append(batch)
         return self.written - before
+
+    async def give_title(self, title: str) -> int:
+        key = f"{_TITLE}{xxh3_64_intdigest(title.encode('utf-8', 'replace')):x}"
+        if not title or key in self._titles:
+            return 0
+        [entry] = await self._log.append(self.chat, ChatStarted("", title), keys=[self._prefix + key])
+        self._titles.add(key)
+        self._head = max(self._head, entry.seq)
+        self.written += 1
+        return 1
 
     def count_new(self, items: Sequence[Item]) -> int:
         """The same, but nothing is written."""
@@ -203,7 +215,11 @@ class ChatWriter:
 def _key_of(item: Item) -> str:
     """Short enough for a key, whatever a tool calls an id."""
     key = item.key or "-"
-    return key if len(key) <= MAX_NAME - 100 else f"{key[:200]}-{xxh3_64_intdigest(key.encode('utf-8', 'replace')):x}"
+    return (
+        key
+        if len(key) <= MAX_NAME - 100
+        else f"{key[:200]}-{xxh3_64_intdigest(key.encode('utf-8', 'replace')):x}"
+    )
 
 
 def _fingerprint(event: Event) -> int:
