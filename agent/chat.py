@@ -14,9 +14,9 @@ from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committ
 from chatfold.agent.errors import CannotFit, SummaryFailed
 from chatfold.agent.exporting import Form
 from chatfold.agent.kept_prompt import KeptPrompt
+from chatfold.agent.models.errors import is_too_long
 from chatfold.agent.moment import Moment
 from chatfold.agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
-from chatfold.agent.overflow import is_too_long
 from chatfold.agent.says import Called, Content, assistant, injected, new_id, user
 from chatfold.agent.shelf import cleared, loaded, opened_anew, recalled
 from chatfold.agent.summary import by_looking
