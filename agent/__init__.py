@@ -13,7 +13,7 @@ What is promised. Everything a chat shows is folded from its log, everything it 
 left no trace. Any number of processes may hold one chat: each takes in what the others wrote. Async is what may wait; what
 is in memory is read without ``await``. An agent keeps nothing that is not in the log: kill it anywhere, and it goes on.
 
-Where to look. ``store``, ``chat`` what can be done, ``moment`` what can be read, ``opening`` how a view is reached, ``shelf`` and
+Where to look. ``store``, ``chat`` what can be done, ``moment`` what can be read, ``views`` how a view is reached, ``contexts`` and
 ``compaction`` how it is decided. ``runtime`` the agent, ``running`` one run, ``lanes`` whose turn it is, ``assembly`` what the model is told;
 ``models`` and ``tools`` what they are; ``chat_tools``, ``shell``, ``skill_files``, ``mcp_tools`` the tools there are.
 """
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy
 from chatfold.agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
+from chatfold.agent.messages import Called, assistant, system, user
 from chatfold.agent.moment import Moment
 from chatfold.agent.run_context import Execution, NotRunning, execution
-from chatfold.agent.says import Called, assistant, system, user
 from chatfold.agent.store import Store
 from chatfold.late import late
 

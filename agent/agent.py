@@ -16,11 +16,11 @@ from typing import Literal, Self
 from chatfold.agent.chat import Chat, Point
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
 from chatfold.agent.lanes import Lanes
+from chatfold.agent.messages import Called, Content, new_id, user
 from chatfold.agent.models import Model
 from chatfold.agent.result import Result, result_of
 from chatfold.agent.run import Ask, OnStep, Run
 from chatfold.agent.run_context import MOST_INJECTED, Draw, Send
-from chatfold.agent.says import Called, Content, new_id, user
 from chatfold.agent.store import Store
 from chatfold.agent.summary import by_looking
 from chatfold.agent.system_prompt import system_text

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from chatfold.agent.masking import masked
-from chatfold.agent.says import Called
+from chatfold.agent.messages import Called
 from chatfold.agent.tools import Outcome
 from chatfold.eventlog import Data, File, Json, Part, Text
 from chatfold.projections.shapes.values import clean

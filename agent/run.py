@@ -19,6 +19,7 @@ import msgspec
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy, Summarise
 from chatfold.agent.errors import SummaryFailed
+from chatfold.agent.messages import Called
 from chatfold.agent.models import (
     Answer,
     Model,
@@ -33,7 +34,6 @@ from chatfold.agent.models.errors import is_too_long
 from chatfold.agent.moment import Moment
 from chatfold.agent.progress import Step, answer_step, tool_step
 from chatfold.agent.run_context import RUNTIME, Draw, Execution, Send, enter, within
-from chatfold.agent.says import Called
 from chatfold.agent.tools import Outcome, Tool, failed, used
 from chatfold.eventlog import (
     ChatfoldError,
