@@ -1,9 +1,9 @@
 """The formats that are known, in the order in which a file is asked whether it is one of them."""
 
-from chatfold.importers import codex, lists
+from chatfold.importers import claude_code, codex, lists
 from chatfold.importers.items import Format
 
-FORMATS: tuple[Format, ...] = (*codex.FORMATS, *lists.FORMATS)
+FORMATS: tuple[Format, ...] = (*codex.FORMATS, *claude_code.FORMATS, *lists.FORMATS)
 
 
 def known_formats() -> str:
