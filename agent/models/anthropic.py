@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent.models import Answer, Asked, Piece, Request
+from chatfold.agent.models import Asked, ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
     counts,
@@ -71,7 +71,7 @@ class AnthropicModel:
     def payload(self, request: Request) -> dict[str, Any]:
         return anthropic_payload(request, self.name, self.payload_settings)
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         names = real_names(payload.get("tools", ()), "input_schema")
         heard = _Heard()
         with failures(TypeError):  # of a parameter that ``create`` does not know, or of a missing key
@@ -84,7 +84,7 @@ class AnthropicModel:
         if not heard.stop:
             raise cut_short()
         parts = heard.parts(self.provider, self.name)
-        yield Answer(parts, heard.calls(names), heard.usage, heard.stop)
+        yield ModelReply(parts, heard.calls(names), heard.usage, heard.stop)
 
 
 def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from chatfold.agent.models import Answer, Asked, Piece, Request
+from chatfold.agent.models import Asked, ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
     counts,
@@ -68,7 +68,7 @@ class OpenAIModel:
     def payload(self, request: Request) -> dict[str, Any]:
         return openai_payload(request, self.name, self.payload_settings)
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         names = real_names((tool["function"] for tool in payload.get("tools", ())), "parameters")
         heard = _Heard()
         with failures(TypeError):  # of a parameter that ``create`` does not know
@@ -81,7 +81,7 @@ class OpenAIModel:
         if not heard.stop:
             raise cut_short()
         parts = heard.parts(self.provider, self.name)
-        yield Answer(parts, heard.calls.asked(names), heard.usage, heard.stop)
+        yield ModelReply(parts, heard.calls.asked(names), heard.usage, heard.stop)
 
 
 def openai_payload(request: Request, name: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgspec
 
 from chatfold.agent import Agent, Chat
 from chatfold.agent.messages import Called
-from chatfold.agent.models import Answer, Asked, ModelFailed, Piece
+from chatfold.agent.models import Asked, ModelFailed, ModelReply, Piece
 from chatfold.agent.run import Ask, Run
 from chatfold.agent.run_context import DRAWN, Draw, Send, call_id
 from chatfold.agent.summary import Material
@@ -78,7 +78,7 @@ class Rehearsed:
 
     # --- the model ---------------------------------------------------------------------------------------
 
-    async def _ask(self, _payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def _ask(self, _payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         recording = self._recording
         match [entry.event for entry in recording.batch()]:
             case []:
@@ -151,7 +151,7 @@ class Rehearsed:
         return self._recording.missed(_miss(self._recording, f"{DRAWN}{name}", "drawn"))
 
 
-def _answer(usage: dict[str, int], stop: str, said: Iterable[Event]) -> Answer:
+def _answer(usage: dict[str, int], stop: str, said: Iterable[Event]) -> ModelReply:
     parts: tuple[Part, ...] = ()
     calls: list[Asked] = []
     for event in said:
@@ -160,7 +160,7 @@ def _answer(usage: dict[str, int], stop: str, said: Iterable[Event]) -> Answer:
                 parts = words
             case ToolCalled(call=call, name=name, args=args):
                 calls.append(Asked(call, name, args))
-    return Answer(parts, tuple(calls), usage, stop)
+    return ModelReply(parts, tuple(calls), usage, stop)
 
 
 def _failure(error: str, meta: dict[str, Json]) -> ModelFailed:

@@ -289,7 +289,7 @@ async def test_what_a_person_is_told_of_these_tools_is_no_json(store: Store, cha
     await two_contexts(chat)
     steps = Steps()
     made, _ = agent(store, [step(("chat_context_list", {})), "done"], CHAT_TOOLS, on_step=steps)
-    await made.run("chat", "now this")
+    await made.run("now this", chat="chat")
     [told] = steps.of("step_finish")
     assert told.startswith("chat_context_list done: active: ctx_")
     assert not set('{}["') & set(told)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chatfold.agent import Store
 from chatfold.agent.messages import Called
-from chatfold.agent.models import Answer
+from chatfold.agent.models import ModelReply
 from chatfold.agent.progress import MOST, answer_step, beginning, readable, tool_step, whole
 from chatfold.agent.tools import Outcome, tool
 from chatfold.eventlog import Data, File, Json, Part, Text
@@ -53,9 +53,9 @@ async def test_words_of_a_step_and_its_tools_are_told_in_order(store: Store) -> 
         return {"success": False, "error": "no such file"}
 
     steps = Steps()
-    looking = Answer((Text("Looking.  "),), step(("files:read", {})).calls)
+    looking = ModelReply((Text("Looking.  "),), step(("files:read", {})).calls)
     made, _ = agent(store, [looking, "done"], [read], on_step=steps)
-    await made.run("chat", "now this")
+    await made.run("now this", chat="chat")
     assert [(one.type, one.text) for one in steps.told if one.type != "piece"] == [
         ("assistant", "Looking."),
         ("step_finish", "files:read failed: no such file"),

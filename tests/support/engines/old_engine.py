@@ -34,7 +34,14 @@ _MOVED = {
     "agent.execution": "agent.run_context",
 }
 """Where the new engine has what the old one has elsewhere."""
-_RENAMED = {"to_ui": "ui_messages", "from_openai": "from_openai_messages", "legacy_lines": "context_entries"}
+_RENAMED = {
+    "to_ui": "ui_messages",
+    "from_openai": "from_openai_messages",
+    "legacy_lines": "context_entries",
+    "ModelReply": "Answer",
+    "current_run": "execution",
+    "draw": "drawn",
+}
 """What the old engine calls the functions of the new one."""
 
 

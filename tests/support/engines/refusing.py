@@ -90,7 +90,7 @@ async def _scan_missing(engine: Engine, _store: Any, root: Path) -> Any:
 
 
 async def _act_without_run(engine: Engine, _store: Any, _root: Path) -> Any:
-    return engine.agent.execution()
+    return engine.function(engine.agent, "current_run")()
 
 
 REFUSED: dict[str, Refused] = {

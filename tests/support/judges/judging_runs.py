@@ -104,9 +104,9 @@ async def revive(agent: Agent, left: Sequence[Entry]) -> Result:
     is_new = not any(entry.id == FIRST.id for entry in left)
     is_over = any(isinstance(entry.event, RunFinished) for entry in left)
     assert (resumed is None) == (is_new or is_over)
-    result = await agent.run(CHAT, FIRST.text, id=FIRST.id)
+    result = await agent.run(FIRST.text, chat=CHAT, id=FIRST.id)
     assert resumed in (None, result)
-    await agent.idle()
+    await agent.wait_idle()
     end = (await agent.store.chat(CHAT)).seq
     assert await agent.resume(CHAT) is None
     assert await agent.resume_all() == []
