@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from chatfold.agent import Moment
 from chatfold.agent.exporting import Form, write_file
-from chatfold.agent.opening import Opened
+from chatfold.agent.views import Opened
 from chatfold.eventlog import (
     Entry,
     Event,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from chatfold.agent.listing import Listed
+from chatfold.agent.store import Listed
 
 
 class Branch(msgspec.Struct, frozen=True):

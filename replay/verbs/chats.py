@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from chatfold.agent.listing import Listed
-from chatfold.agent.store import Store
+from chatfold.agent.store import Listed, Store
 from chatfold.eventlog import ChatfoldError
 from chatfold.projections.listing import Fork
 from chatfold.replay.command import DIFFERENT, chat_of, complete_chat, store_of, verb

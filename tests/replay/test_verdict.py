@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from chatfold.agent import Chat, Store
-from chatfold.agent.opening import keep_view
+from chatfold.agent.views import keep_view
 from chatfold.eventlog import (
     CorruptLog,
     Injected,

@@ -31,6 +31,8 @@ _REPOSITORY = Path(__file__).parents[3]
 _MOVED = {
     "projections.to_seeds": "projections.shapes.legacy",
     "replay.judging.requests": "replay.verify.requests",
+    "agent.runtime": "agent.agent",
+    "agent.execution": "agent.run_context",
 }
 """Where the new engine has what the old one has elsewhere."""
 _RENAMED = {"to_ui": "ui_messages", "from_openai": "from_openai_messages", "legacy_lines": "context_entries"}

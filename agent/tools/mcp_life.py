@@ -17,7 +17,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Tool
 
-from chatfold.agent.mcp_servers import Address, Http, Stdio
+from chatfold.agent.tools.mcp_servers import Address, Http, Stdio
 
 GOODBYE = 15.0
 """Seconds for closing a session. To end a process takes half of it, at most; what is longer is a server far away."""

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
+from chatfold.agent.messages import new_id
 from chatfold.agent.models import ModelFailed, Offered
-from chatfold.agent.says import new_id
 from chatfold.eventlog import Json
 from chatfold.projections.shapes.parse import arguments_of
 from chatfold.projections.shapes.values import clean, plain, tool_name

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from chatfold.agent import Store
-from chatfold.agent.opening import KEEP, MOST, Opened, keep_view, open_view, window_entries
+from chatfold.agent.views import KEEP, MOST, Opened, keep_view, open_view, window_entries
 from chatfold.eventlog import (
     Compacted,
     Entry,
