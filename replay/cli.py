@@ -38,7 +38,7 @@ VERBS = {
     "rerun": ("verify", "Run one turn again for real, in a fork"),
     "step": ("step", "Step through a chat in the terminal"),
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
-    "import": ("files", "An exported chat into a store"),
+    "import": ("imports", "Chats of other tools, or exported ones, into a store"),
     "copy": ("copy", "Chats from one store into another: folders, databases"),
     "check": ("check", "Is every byte as it was written? With repair"),
     "salvage": ("check", "Copy out of a damaged chat what still verifies"),
