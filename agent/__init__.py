@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy
-from chatfold.agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
+from chatfold.agent.errors import NoSuchContext, OtherHistory, PromptTooLarge, SummaryFailed
 from chatfold.agent.execution import Execution, NotRunning, execution
-from chatfold.agent.messages import Called, assistant, system, user
+from chatfold.agent.messages import ToolCall, assistant, system, user
 from chatfold.agent.moment import Moment
 from chatfold.agent.store import Store
 from chatfold.late import late
@@ -70,8 +70,6 @@ __all__ = [
     "Answer",
     "AnthropicModel",
     "Asked",
-    "Called",
-    "CannotFit",
     "Chat",
     "Execution",
     "Http",
@@ -83,6 +81,7 @@ __all__ = [
     "OpenAIModel",
     "OtherHistory",
     "Policy",
+    "PromptTooLarge",
     "Result",
     "ScriptedModel",
     "Stdio",
@@ -90,6 +89,7 @@ __all__ = [
     "Store",
     "SummaryFailed",
     "Tool",
+    "ToolCall",
     "assistant",
     "execution",
     "mcp_tools",

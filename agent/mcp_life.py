@@ -167,7 +167,7 @@ class _Messages:
 
     async def receive(self) -> Any:
         try:
-            return await self._messages.receive()
+            return await self._messages.merge()
         except anyio.EndOfStream:
             self._over.set()
             raise

@@ -135,7 +135,7 @@ async def _activated(skill: Skill) -> bool:
         is_known = used is not None and used.fingerprint == skill.fingerprint
         return () if is_known else (SkillActivated(skill.name, skill.fingerprint, skill.text),)
 
-    return bool(await execution().chat.decide(once, run=execution().run))
+    return bool(await execution().chat.append_if(once, run=execution().run))
 
 
 def _fitting(lines: Iterable[str], most: int) -> Iterator[str]:

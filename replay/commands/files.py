@@ -79,7 +79,7 @@ async def export(
             moment = await chat.at(await seq_of(chat, meant.last))
         found = await redacted(moment, rules) if rules else None
         report = found.report if found else Report(())
-        pieces = (found or moment).exported(form, model=model)
+        pieces = (found or moment).export_bytes(form, model=model)
         if path == "-":
             sys.stdout.flush()
             async for piece in pieces:
@@ -108,7 +108,7 @@ async def import_(out: Out, store: str | None, *, path: Path, name: str) -> None
     """An exported chat into the store, entry for entry the same; or nothing, if it is not whole. Prints its key."""
     key = name or path.name.removesuffix(".jsonl")
     async with Store(store_place(store) if address_of(store) else store or _default()) as place:
-        chat = await place.import_(path, key)
+        chat = await place.import_chat(path, key)
         done = Imported(key, chat.seq, chat.view.head.link)
     if out.json:
         out.value(done)

@@ -12,7 +12,7 @@ import msgspec
 
 from chatfold.agent import Agent, Chat
 from chatfold.agent.execution import DRAWN, Draw, Send, call_id
-from chatfold.agent.messages import Called
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import Answer, Asked, ModelFailed, Piece
 from chatfold.agent.running import Ask, Run
 from chatfold.agent.summary import Material
@@ -65,7 +65,7 @@ class Rehearsed:
     async def system(self, chat: Chat) -> str:
         return await self._agent.system(chat)
 
-    async def what_now(self, _call: Called) -> str:
+    async def what_now(self, _call: ToolCall) -> str:
         return "again"  # which gives what was recorded, whatever somebody decided then
 
     def is_wanted_elsewhere(self) -> bool:
