@@ -23,42 +23,42 @@ from typing import TYPE_CHECKING
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy
 from chatfold.agent.errors import NoSuchContext, OtherHistory, PromptTooLarge, SummaryFailed
-from chatfold.agent.execution import Execution, NotRunning, execution
 from chatfold.agent.messages import ToolCall, assistant, system, user
 from chatfold.agent.moment import Moment
+from chatfold.agent.run_context import Execution, NotRunning, execution
 from chatfold.agent.store import Store
 from chatfold.late import late
 
 if TYPE_CHECKING:
-    from chatfold.agent.anthropic_model import AnthropicModel
-    from chatfold.agent.chat_tools import CHAT_TOOLS
-    from chatfold.agent.mcp_tools import Http, Stdio, mcp_tools
+    from chatfold.agent.agent import Agent
     from chatfold.agent.models import Answer, Asked, Model, ModelFailed, ScriptedModel
-    from chatfold.agent.openai_model import OpenAIModel
-    from chatfold.agent.results import Result
-    from chatfold.agent.runtime import Agent
-    from chatfold.agent.shell import shell_tool
-    from chatfold.agent.steps import Step
+    from chatfold.agent.models.anthropic import AnthropicModel
+    from chatfold.agent.models.openai import OpenAIModel
+    from chatfold.agent.progress import Step
+    from chatfold.agent.result import Result
     from chatfold.agent.tools import Tool, tool
+    from chatfold.agent.tools.chat import CHAT_TOOLS
+    from chatfold.agent.tools.mcp import Http, Stdio, mcp_tools
+    from chatfold.agent.tools.shell import shell_tool
 else:  # a program that only keeps or reads chats does not wait for what an agent needs
     __getattr__ = late(
         __name__,
         {
-            "AnthropicModel": "chatfold.agent.anthropic_model",
-            "CHAT_TOOLS": "chatfold.agent.chat_tools",
-            "Http": "chatfold.agent.mcp_tools",
-            "Stdio": "chatfold.agent.mcp_tools",
-            "mcp_tools": "chatfold.agent.mcp_tools",
+            "AnthropicModel": "chatfold.agent.models.anthropic",
+            "CHAT_TOOLS": "chatfold.agent.tools.chat",
+            "Http": "chatfold.agent.tools.mcp",
+            "Stdio": "chatfold.agent.tools.mcp",
+            "mcp_tools": "chatfold.agent.tools.mcp",
             "Answer": "chatfold.agent.models",
             "Asked": "chatfold.agent.models",
             "Model": "chatfold.agent.models",
             "ModelFailed": "chatfold.agent.models",
             "ScriptedModel": "chatfold.agent.models",
-            "OpenAIModel": "chatfold.agent.openai_model",
-            "Result": "chatfold.agent.results",
-            "Agent": "chatfold.agent.runtime",
-            "shell_tool": "chatfold.agent.shell",
-            "Step": "chatfold.agent.steps",
+            "OpenAIModel": "chatfold.agent.models.openai",
+            "Result": "chatfold.agent.result",
+            "Agent": "chatfold.agent.agent",
+            "shell_tool": "chatfold.agent.tools.shell",
+            "Step": "chatfold.agent.progress",
             "Tool": "chatfold.agent.tools",
             "tool": "chatfold.agent.tools",
         },

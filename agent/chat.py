@@ -17,7 +17,6 @@ from chatfold.agent.exporting import Form
 from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.messages import Content, ToolCall, assistant, injected, new_id, user
 from chatfold.agent.moment import Moment
-from chatfold.agent.overflow import is_too_long
 from chatfold.agent.summary import by_looking
 from chatfold.agent.views import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
 from chatfold.eventlog import (
@@ -326,6 +325,8 @@ class Chat(Moment):
         count: Counter = estimate,
     ) -> list[Entry]:
         """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised."""
+        from chatfold.agent.models.errors import is_too_long  # noqa: PLC0415 (for those who ask models)
+
         if not is_too_long(error):
             raise error
         now = await self.now()

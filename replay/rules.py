@@ -1,6 +1,6 @@
 """What is to be left out of an export: rules that find it in a text.
 
-    secrets          what looks like a password or a key, by ``agent.steps.masked``
+    secrets          what looks like a password or a key, by ``agent.masking.masked``
     emails, phones   addresses; numbers with a country's code, or written as 555-123-4567
     paths            the NAME in /home/NAME, /Users/NAME and C:\\Users\\NAME
     text:LITERAL     this very text, case and all, also where it is escaped as in JSON
@@ -21,7 +21,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from chatfold.agent.steps import masked
+from chatfold.agent.masking import masked
 from chatfold.eventlog import ChatfoldError
 
 Replace: TypeAlias = Callable[[str], tuple[str, int]]

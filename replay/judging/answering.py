@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from chatfold.agent import Agent, Chat
-from chatfold.agent.execution import DRAWN, Draw, Send, call_id
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import Answer, Asked, ModelFailed, Piece
-from chatfold.agent.running import Ask, Run
+from chatfold.agent.run import Ask, Run
+from chatfold.agent.run_context import DRAWN, Draw, Send, call_id
 from chatfold.agent.summary import Material
 from chatfold.agent.tools import Outcome, Tool
 from chatfold.eventlog import (

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NoReturn
 
-from chatfold.agent.execution import DRAWN, RUNTIME
+from chatfold.agent.run_context import DRAWN, RUNTIME
 from chatfold.eventlog import (
     Compacted,
     Conflict,

@@ -14,9 +14,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from chatfold.agent import Agent, Moment, Store
-from chatfold.agent.execution import RUNTIME
 from chatfold.agent.models import fingerprint
-from chatfold.agent.running import Run
+from chatfold.agent.run import Run
+from chatfold.agent.run_context import RUNTIME
 from chatfold.eventlog import (
     ChatfoldError,
     Entry,

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from chatfold.agent import Moment
-from chatfold.agent.anthropic_model import AnthropicModel, anthropic_payload
 from chatfold.agent.models import HIDDEN, Offered, Request, ScriptedModel, fingerprint, scripted_payload
-from chatfold.agent.openai_model import OpenAIModel, openai_payload
-from chatfold.agent.running import event_mark
+from chatfold.agent.models.anthropic import AnthropicModel, anthropic_payload
+from chatfold.agent.models.openai import OpenAIModel, openai_payload
+from chatfold.agent.run import event_mark
 from chatfold.agent.views import open_view
 from chatfold.eventlog import Entry, Event, Json, ModelCalled, NoSuchPoint, Noted
 from chatfold.eventlog.search_text import OURS

@@ -17,7 +17,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Tool
 
-from chatfold.agent.mcp_servers import Address, Http, Stdio
+from chatfold.agent.tools.mcp_servers import Address, Http, Stdio
 
 GOODBYE = 15.0
 """Seconds for closing a session. To end a process takes half of it, at most; what is longer is a server far away."""
@@ -167,7 +167,7 @@ class _Messages:
 
     async def receive(self) -> Any:
         try:
-            return await self._messages.merge()
+            return await self._messages.receive()
         except anyio.EndOfStream:
             self._over.set()
             raise

@@ -19,7 +19,6 @@ import msgspec
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy, Summarise
 from chatfold.agent.errors import SummaryFailed
-from chatfold.agent.execution import RUNTIME, Draw, Execution, Send, enter, within
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import (
     Answer,
@@ -31,9 +30,10 @@ from chatfold.agent.models import (
     payload_of,
     settings_of,
 )
+from chatfold.agent.models.errors import is_too_long
 from chatfold.agent.moment import Moment
-from chatfold.agent.overflow import is_too_long
-from chatfold.agent.steps import Step, answer_step, tool_step
+from chatfold.agent.progress import Step, answer_step, tool_step
+from chatfold.agent.run_context import RUNTIME, Draw, Execution, Send, enter, within
 from chatfold.agent.tools import Outcome, Tool, failed, used
 from chatfold.eventlog import (
     ChatfoldError,
@@ -63,8 +63,8 @@ SHOWN = (MessageAdded, ToolCalled, ToolReturned, Injected, ContextRecalled, Comp
 PAYLOADS = frozenset(
     {
         "chatfold.agent.models.ScriptedModel.payload",
-        "chatfold.agent.openai_model.OpenAIModel.payload",
-        "chatfold.agent.anthropic_model.AnthropicModel.payload",
+        "chatfold.agent.models.openai.OpenAIModel.payload",
+        "chatfold.agent.models.anthropic.AnthropicModel.payload",
     }
 )
 """Of these the provider's name is enough to know which code made a request."""

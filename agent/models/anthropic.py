@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from chatfold.agent.models import Answer, Asked, Piece, Request
-from chatfold.agent.providers import (
+from chatfold.agent.models.common import (
     GO_ON,
     counts,
     cut_short,

@@ -7,7 +7,7 @@ from typing import TextIO, TypeAlias
 
 import msgspec
 
-from chatfold.agent.steps import masked
+from chatfold.agent.masking import masked
 
 
 class Stdio:

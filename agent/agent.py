@@ -13,19 +13,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
-from chatfold.agent.assembly import system_text
 from chatfold.agent.chat import Chat, Point
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
-from chatfold.agent.execution import MOST_INJECTED, Draw, Send
 from chatfold.agent.lanes import Lanes
 from chatfold.agent.messages import Content, ToolCall, new_id, user
 from chatfold.agent.models import Model
-from chatfold.agent.results import Result, result_of
-from chatfold.agent.running import Ask, OnStep, Run
-from chatfold.agent.skill_files import SkillFiles, skill_tools
+from chatfold.agent.result import Result, result_of
+from chatfold.agent.run import Ask, OnStep, Run
+from chatfold.agent.run_context import MOST_INJECTED, Draw, Send
 from chatfold.agent.store import Store
 from chatfold.agent.summary import by_looking
+from chatfold.agent.system_prompt import system_text
 from chatfold.agent.tools import Tool, by_name
+from chatfold.agent.tools.skills import SkillFiles, skill_tools
 from chatfold.eventlog import (
     ChatExists,
     Entry,

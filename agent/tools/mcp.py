@@ -23,15 +23,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chatfold.agent.mcp_servers import Address, Http, Stdio
 from chatfold.agent.tools import BadArguments, Outcome, Tool, by_name
+from chatfold.agent.tools.mcp_servers import Address, Http, Stdio
 from chatfold.eventlog import ChatfoldError, Json
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from mcp.types import Tool as Listed
 
-    from chatfold.agent.mcp_life import Life
+    from chatfold.agent.tools.mcp_life import Life
 
 __all__ = ["Http", "ServerFailed", "Stdio", "mcp_tools"]
 
@@ -63,7 +63,7 @@ async def mcp_tools(
 
 def _life() -> "type[Life]":
     try:
-        from chatfold.agent.mcp_life import Life  # noqa: PLC0415 (an extra)
+        from chatfold.agent.tools.mcp_life import Life  # noqa: PLC0415 (an extra)
     except ImportError as error:
         raise ImportError("MCP servers need the mcp package: pip install 'chatfold[mcp]'") from error
     return Life
@@ -101,7 +101,7 @@ class _Server:
         )
 
     async def _use(self, tool: str, may_repeat: bool, args: Json) -> Outcome:
-        from chatfold.agent.mcp_results import parts_of  # noqa: PLC0415 (an extra)
+        from chatfold.agent.tools.mcp_results import parts_of  # noqa: PLC0415 (an extra)
 
         if not isinstance(args, dict | None):
             raise BadArguments(f"Expected `object`, got `{type(args).__name__}`")

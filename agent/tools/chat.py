@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta
 
 from chatfold.agent.errors import NoSuchContext
-from chatfold.agent.execution import execution
-from chatfold.agent.history_tools import HISTORY_TOOLS
-from chatfold.agent.sending import send_tool
+from chatfold.agent.run_context import execution
 from chatfold.agent.tools import Tool, tool
+from chatfold.agent.tools.history import HISTORY_TOOLS
+from chatfold.agent.tools.sending import send_tool
 from chatfold.projections import contexts
 
 _Object: TypeAlias = dict[str, Any]

@@ -17,8 +17,14 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from chatfold.agent.execution import Execution, Refusal, execution, inject_assistant_once, inject_system_once
-from chatfold.agent.steps import beginning
+from chatfold.agent.progress import beginning
+from chatfold.agent.run_context import (
+    Execution,
+    Refusal,
+    execution,
+    inject_assistant_once,
+    inject_system_once,
+)
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import (
     Entry,

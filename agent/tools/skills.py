@@ -29,9 +29,9 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from chatfold.agent.execution import execution
 from chatfold.agent.moment import Moment
-from chatfold.agent.steps import beginning
+from chatfold.agent.progress import beginning
+from chatfold.agent.run_context import execution
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Event, SkillActivated
 from chatfold.projections import skills

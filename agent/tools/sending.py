@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
-from chatfold.agent.execution import Execution, call_id, execution
 from chatfold.agent.messages import ToolCall
+from chatfold.agent.run_context import Execution, call_id, execution
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import IdConflict, SendConfirmed, SendFailed, SendRequested, Text
 from chatfold.projections.shapes.values import clean
