@@ -38,7 +38,7 @@ VERBS = {
     "rerun": ("verdicts", "Run one turn again for real, in a fork"),
     "step": ("steps", "Step through a chat in the terminal"),
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
-    "import": ("files", "An exported chat into a store"),
+    "import": ("imports", "Chats of other tools, or exported ones, into a store"),
     "copy": ("copies", "Chats from one store into another: folders, databases"),
     "check": ("checks", "Is every byte as it was written? With repair"),
     "salvage": ("checks", "Copy out of a damaged chat what still verifies"),

@@ -1,19 +1,16 @@
-"""export and import: chats as files."""
+"""export: a chat as a file."""
 
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
 import click
 import msgspec
 
-from chatfold.agent import Moment, Store
+from chatfold.agent import Moment  # noqa: TC001 (see the annotation)
 from chatfold.agent.exporting import Form, write_file
-from chatfold.eventlog.places import address_of
 from chatfold.replay.commands.asking import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import BadAddress
-from chatfold.replay.inspect.places import store_place
 from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.output import Out
 from chatfold.replay.redacting import Report, redacted
@@ -91,36 +88,3 @@ async def export(
         out.note(f"redacted {line}")
     if path != "-" and out.json:
         out.value(Exported(moment.key, moment.seq, form, path, report))
-
-
-class Imported(msgspec.Struct, frozen=True):
-    """What ``import --json`` prints."""
-
-    key: str
-    entries: int
-    sum: str
-
-
-@verb("chatfold import chat.jsonl", "chatfold import chat.jsonl --name refund --store ./chats", name="import")
-@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--name", default="", help="The key of the chat. Default: the file's name.")
-async def import_(out: Out, store: str | None, *, path: Path, name: str) -> None:
-    """An exported chat into the store, entry for entry the same; or nothing, if it is not whole. Prints its key."""
-    key = name or path.name.removesuffix(".jsonl")
-    async with Store(store_place(store) if address_of(store) else store or _default()) as place:
-        chat = await place.import_chat(path, key)
-        done = Imported(key, chat.seq, chat.view.head.link)
-    if out.json:
-        out.value(done)
-    else:
-        out.line(key)
-        out.note(f"{chat.seq} entries")
-
-
-def _default() -> Path | str:
-    """The store there is, or the one there will be."""
-    from chatfold.replay.inspect.places import NoStore  # noqa: PLC0415
-
-    with suppress(NoStore):
-        return store_place()
-    return Path("chats")
