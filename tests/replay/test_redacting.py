@@ -33,8 +33,8 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections.documents.describe import REDACTED_EXPORT
-from chatfold.replay.redacting import Redaction, Report, export, redacted
-from chatfold.replay.rules import BadRule, Rules, may_hold_secrets
+from chatfold.replay.redact import Redaction, Report, export, redacted
+from chatfold.replay.redact_rules import BadRule, Rules, may_hold_secrets
 from chatfold.testing.strategies import events
 
 FORMS: tuple[Form, ...] = get_args(Form)

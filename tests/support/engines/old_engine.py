@@ -30,6 +30,7 @@ _PACKAGES = ("eventlog", "projections", "agent", "replay")
 _REPOSITORY = Path(__file__).parents[3]
 _MOVED = {
     "projections.to_seeds": "projections.shapes.legacy",
+    "replay.judging.requests": "replay.verify.requests",
     "agent.runtime": "agent.agent",
     "agent.execution": "agent.run_context",
 }
