@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy
-from chatfold.agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
-from chatfold.agent.messages import Called, assistant, system, user
+from chatfold.agent.errors import NoSuchContext, OtherHistory, PromptTooLarge, SummaryFailed
+from chatfold.agent.messages import ToolCall, assistant, system, user
 from chatfold.agent.moment import Moment
 from chatfold.agent.run_context import NotRunning, RunContext, current_run
 from chatfold.agent.store import Store
@@ -69,8 +69,6 @@ __all__ = [
     "Agent",
     "AnthropicModel",
     "Asked",
-    "Called",
-    "CannotFit",
     "Chat",
     "Http",
     "Model",
@@ -82,6 +80,7 @@ __all__ = [
     "OpenAIModel",
     "OtherHistory",
     "Policy",
+    "PromptTooLarge",
     "Result",
     "RunContext",
     "ScriptedModel",
@@ -90,6 +89,7 @@ __all__ = [
     "Store",
     "SummaryFailed",
     "Tool",
+    "ToolCall",
     "assistant",
     "current_run",
     "mcp_tools",

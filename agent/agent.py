@@ -16,7 +16,7 @@ from typing import Literal, Self
 from chatfold.agent.chat import Chat, Point
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
 from chatfold.agent.lanes import Lanes
-from chatfold.agent.messages import Called, Content, new_id, user
+from chatfold.agent.messages import Content, ToolCall, new_id, user
 from chatfold.agent.models import Model
 from chatfold.agent.result import Result, result_of
 from chatfold.agent.run import Ask, OnStep, Run
@@ -56,7 +56,7 @@ class Agent:
         summarise: Summarise = by_looking,
         send: Send | None = None,
         on_step: OnStep | None = None,
-        on_open_call: Callable[[Called], Awaitable[Literal["again", "interrupted"]]] | None = None,
+        on_open_call: Callable[[ToolCall], Awaitable[Literal["again", "interrupted"]]] | None = None,
         side_by_side: int = 8,
         steps: int = 30,
         retries: int = 3,
@@ -277,7 +277,7 @@ class Agent:
     def is_wanted_elsewhere(self) -> bool:
         return self._lanes.is_crowded
 
-    async def what_now(self, call: Called) -> Literal["again", "interrupted"]:
+    async def what_now(self, call: ToolCall) -> Literal["again", "interrupted"]:
         return await self.on_open_call(call) if self.on_open_call else "interrupted"
 
     # --- conversations -----------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ class Agent:
         else:  # a fork shares its parent's files; between two stores there are none to share
             if at is not None:
                 raise ValueError("a conversation is forked at an earlier point within its own store")
-            self.conversation = await store.import_(current, key)
+            self.conversation = await store.import_chat(current, key)
         return self.conversation
 
     def _place(self, where: Path | str) -> tuple[Store, str]:

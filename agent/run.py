@@ -19,7 +19,7 @@ import msgspec
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy, Summarise
 from chatfold.agent.errors import SummaryFailed
-from chatfold.agent.messages import Called
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import (
     Model,
     ModelFailed,
@@ -94,7 +94,7 @@ class Setup(Protocol):
 
     async def system(self, chat: Chat) -> str: ...
 
-    async def what_now(self, call: Called) -> str: ...
+    async def what_now(self, call: ToolCall) -> str: ...
 
     def is_wanted_elsewhere(self) -> bool: ...
 
@@ -243,13 +243,13 @@ class Run:
         async def called(now: Moment) -> tuple[Event]:
             """What arrives while this is written down would be taken for seen: then it is made anew, with it."""
             nonlocal payload
-            payload = model.payload(Request(system, await now.shown(), tools))
+            payload = model.payload(Request(system, await now.messages(), tools))
             mark = fingerprint(payload)
             seen = {"seen": new} if (new := await _new(now)) else {}
             names = tuple(self.setup.tools)
             return (ModelCalled(model.name, mark, params | seen, names, model.provider, PROMPT_RULES),)
 
-        await self.chat.decide(called, run=self.run)
+        await self.chat.append_if(called, run=self.run)
         return payload
 
     async def _noted(self, name: str, value: Json) -> tuple[str, int]:
@@ -305,7 +305,7 @@ class Run:
 
     # --- tools -------------------------------------------------------------------------------------------
 
-    async def _recover(self, calls: list[Called]) -> None:
+    async def _recover(self, calls: list[ToolCall]) -> None:
         """Calls that a crash left without a result, each as its tool says."""
         again = [call for call in calls if await self._is_wanted_again(call)]
         for call in calls:
@@ -313,18 +313,18 @@ class Run:
                 await self._returned(call, failed(INTERRUPTED))
         await self._use(again)
 
-    async def _is_wanted_again(self, call: Called) -> bool:
+    async def _is_wanted_again(self, call: ToolCall) -> bool:
         tool = self.setup.tools.get(call.name)
         policy = tool.after_crash if tool else "interrupted"
         return (await self.setup.what_now(call) if policy == "ask" else policy) == "again"
 
-    async def _use(self, calls: list[Called]) -> None:
+    async def _use(self, calls: list[ToolCall]) -> None:
         """Makes the calls side by side; each result is recorded as it comes."""
         async with asyncio.TaskGroup() as group:
             for call in calls:
                 group.create_task(self._made(call))
 
-    async def _made(self, call: Called) -> None:
+    async def _made(self, call: ToolCall) -> None:
         assert self._context_of_tools is not None
         enter(self._context_of_tools, call.call)
         tool = self.setup.tools.get(call.name)
@@ -336,7 +336,7 @@ class Run:
             outcome = await used(tool, call.args, seconds=seconds, most=most)
         await self._returned(call, outcome)
 
-    async def _returned(self, call: Called, outcome: Outcome) -> None:
+    async def _returned(self, call: ToolCall, outcome: Outcome) -> None:
         await self.record(ToolReturned(call.call, outcome.parts, outcome.failed))
         await self._tell(tool_step(call, outcome, self.run))
 

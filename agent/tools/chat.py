@@ -58,7 +58,7 @@ async def chat_context_list(limit: _Limit = 20) -> _Object:
     return {
         "success": True,
         "active": await _active(),
-        "contexts": await current_run().chat.list_contexts(limit),
+        "contexts": await current_run().chat.contexts(limit),
     }
 
 
@@ -95,7 +95,7 @@ async def _moved(left: str) -> _Object:
     current_run().begin_anew()
     now = await current_run().chat.now()
     state = now[contexts]
-    archived = [row for row in await now.list_contexts(1) if row.context_id == left]
+    archived = [row for row in await now.contexts(1) if row.context_id == left]
     return {
         "success": True,
         "contextId": state.active.id,

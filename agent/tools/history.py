@@ -114,7 +114,7 @@ async def chat_load_history(
 async def agent_load_context(count: _Count = 20, offset: _Offset = 0) -> _Object:
     """Shows what the last runs in this chat were asked, did and answered, in a few words each."""
     run = current_run()
-    newest = reversed(await run.chat.executions(offset + count + 2))
+    newest = reversed(await run.chat.runs(offset + count + 2))
     past = [done for done in newest if done.request_id != run.run]
     wanted = past[offset : offset + count]
     text, kept = _fitting(WORK, [_digest(done) for done in wanted], _MOST)

@@ -135,7 +135,7 @@ async def _activated(skill: Skill) -> bool:
         is_known = used is not None and used.fingerprint == skill.fingerprint
         return () if is_known else (SkillActivated(skill.name, skill.fingerprint, skill.text),)
 
-    return bool(await current_run().chat.decide(once, run=current_run().run))
+    return bool(await current_run().chat.append_if(once, run=current_run().run))
 
 
 def _fitting(lines: Iterable[str], most: int) -> Iterator[str]:

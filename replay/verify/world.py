@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from chatfold.agent import Agent, Chat
-from chatfold.agent.messages import Called
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import Asked, ModelFailed, ModelReply, Piece
 from chatfold.agent.run import Ask, Run
 from chatfold.agent.run_context import DRAWN, Draw, Send, call_id
@@ -65,7 +65,7 @@ class Rehearsed:
     async def system(self, chat: Chat) -> str:
         return await self._agent.system(chat)
 
-    async def what_now(self, _call: Called) -> str:
+    async def what_now(self, _call: ToolCall) -> str:
         return "again"  # which gives what was recorded, whatever somebody decided then
 
     def is_wanted_elsewhere(self) -> bool:

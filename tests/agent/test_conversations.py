@@ -21,7 +21,7 @@ async def test_a_conversation_by_a_path_is_on_disk_and_is_loaded_by_another_agen
     assert (tmp_path / "chats" / "chats" / "task-001").is_dir()
     async with agent("again") as second:
         chat = await second.load_conversation(path)
-        assert [message.role for message in await chat.shown()] == ["user", "user", "assistant"]
+        assert [message.role for message in await chat.messages()] == ["user", "user", "assistant"]
         assert (await second.run("and again?", chat=chat)).text == "again"
 
 
@@ -66,7 +66,7 @@ async def test_what_is_under_way_in_a_chat_is_not_gone_on_with_in_its_fork() -> 
         assert await made.resume_all() == ["chat"]
         await made.wait_idle()
         assert (await made.run("and here?", chat=fork)).text == "for the fork"
-        assert [run.outcome for run in await chat.executions()] == ["done"]
+        assert [run.outcome for run in await chat.runs()] == ["done"]
 
 
 async def test_what_is_there_or_is_not_is_told(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import Agent, CannotFit, ModelFailed, Policy, Store, run, tool
+from chatfold.agent import Agent, ModelFailed, Policy, PromptTooLarge, Store, run, tool
 from chatfold.agent.models import Line, ModelReply, Piece, ScriptedModel
 from chatfold.eventlog import (
     Compacted,
@@ -171,7 +171,7 @@ async def test_a_prompt_that_cannot_be_made_shorter_is_not_sent_again(store: Sto
     made, model = agent(store, [ModelFailed(TOO_LONG)] * 9, [])
     result = await made.run("the only one " * 50, chat="chat")
     assert (result.outcome, len(model.payloads)) == ("failed", 1)
-    assert str(CannotFit(1, 2, chat="chat")).partition("1")[0] in result.error
+    assert str(PromptTooLarge(1, 2, chat="chat")).partition("1")[0] in result.error
 
 
 async def test_a_provider_that_never_has_enough_is_not_asked_for_ever(store: Store) -> None:

@@ -123,7 +123,7 @@ async def test_the_run_of_the_result_is_the_one_in_the_log_and_each_has_its_own(
     runs = [entry.run async for entry in chat.entries() if isinstance(entry.event, RunStarted)]
     assert [result.run for result in results] == runs
     assert len(set(runs)) == 2
-    assert [done.request_id for done in await chat.executions()] == runs
+    assert [done.request_id for done in await chat.runs()] == runs
 
 
 async def test_two_messages_in_one_run_have_the_same_result(store: Store) -> None:
@@ -188,7 +188,7 @@ async def test_what_a_run_did_is_told_in_a_few_words_however_it_ended(
 ) -> None:
     result = await run(store, step(("look", {}), ("refuse", {})), *script, question="Where?", steps=3)
     assert (result.outcome, says in result.error) == (outcome, True)
-    [done] = await (await store.chat("chat")).executions()
+    [done] = await (await store.chat("chat")).runs()
     assert (done.request_id, done.outcome, done.user_preview) == (result.run, outcome, "Where?")
     assert says in done.error
     assert done.output_preview == ("It is there." if outcome == "done" else "")
@@ -213,7 +213,7 @@ async def test_a_cancelled_run_is_told_as_such_with_its_unfinished_call(store: S
     with pytest.raises(asyncio.CancelledError):
         await task
     chat = await store.chat("chat")
-    [done] = await chat.executions()
+    [done] = await chat.runs()
     assert (done.outcome, [use.success for use in done.tool_calls]) == ("cancelled", [False])
     assert await outcomes(chat) == ["cancelled"]
     assert await chat.open_calls() == []
@@ -225,8 +225,8 @@ async def test_a_window_of_runs_is_a_way_of_reading_and_older_ones_are_still_the
     for number in range(5):
         await made.run(f"{number}", chat="chat")
     chat = await store.chat("chat")
-    assert [done.output_preview for done in await chat.executions(3)] == ["2", "3", "4"]
-    assert len(await chat.executions()) == 5
+    assert [done.output_preview for done in await chat.runs(3)] == ["2", "3", "4"]
+    assert len(await chat.runs()) == 5
 
 
 # --- proved ----------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ async def test_a_prompt_that_was_compacted_on_the_way_can_be_proved(store: Store
     for number in range(12):
         assert (await made.run(f"question {number}", chat="chat")).outcome == "done"
     chat: Chat = await store.chat("chat")
-    assert any(message.kind == "summary" for message in await chat.shown())
+    assert any(message.kind == "summary" for message in await chat.messages())
     assert await are_proved(chat, model)
 
 

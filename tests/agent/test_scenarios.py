@@ -185,7 +185,7 @@ async def test_the_old_context_is_archived_up_to_its_last_answer_and_listed(stor
     entries = [entry async for entry in chat.entries()]
     file = archive_file(archived, entries)
     assert (file["status"], file["contextId"], file["messages"]) == ("archived", "main", old)
-    [item] = index_file(await chat.list_contexts())["items"]
+    [item] = index_file(await chat.contexts())["items"]
     assert (item["contextId"], item["messageCount"], item["summaryPreview"]) == (
         "main",
         2,
@@ -254,7 +254,7 @@ async def test_a_query_switches_at_once_and_the_run_goes_on_there(store: Store, 
     assert is_whole(model.payloads[1])
     assert [line["content"] for line in await lines(chat)] == [text for _, text in BACK] + ["Here."]
     assert [*chat[contexts].shelf] == [left]
-    assert [item["title"] for item in index_file(await chat.list_contexts())["items"]] == ["docs"]
+    assert [item["title"] for item in index_file(await chat.contexts())["items"]] == ["docs"]
 
 
 async def test_what_is_said_after_loading_is_there_when_it_is_left_and_loaded_again(store: Store) -> None:
@@ -287,7 +287,7 @@ async def test_chats_of_other_keys_share_nothing(store: Store, others: tuple[str
         assert len(await lines(chat)) == 4
         assert await said(chat) == [f"first in {key}", f"second in {key}"]
         assert len(await chat.search("second", everything=True)) == 1
-        assert len(await chat.executions()) == 2
+        assert len(await chat.runs()) == 2
 
 
 async def test_the_same_topic_is_the_same_chat_and_another_thread_is_another(store: Store) -> None:

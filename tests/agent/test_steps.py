@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Store
-from chatfold.agent.messages import Called
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelReply
 from chatfold.agent.progress import MOST, answer_step, beginning, readable, tool_step, whole
 from chatfold.agent.tools import Outcome, tool
@@ -18,7 +18,7 @@ from tests.support.chats import a_store  # noqa: F401
 
 
 def told(name: str, *parts: Part, failed: bool = False, args: Json = None) -> str:
-    found = tool_step(Called("c1", 1, name, args), Outcome(parts, failed), "r1")
+    found = tool_step(ToolCall("c1", name, args, 1), Outcome(parts, failed), "r1")
     assert (found.type, found.run, found.tool, found.failed) == ("step_finish", "r1", name, failed)
     assert len(found.text) <= MOST
     found.text.encode()

@@ -125,7 +125,7 @@ async def _judge(agent: Agent, world: World, run: Task, disk: PausingDisk) -> No
     entries = await entries_of(await agent.store.chat(CHAT))
     assert [entry.seq for entry in entries[: len(left)]] == [entry.seq for entry in left]
     assert _has_ended(entries, "done")
-    assert [row.outcome for row in await chat.executions()][-1] == "done"
+    assert [row.outcome for row in await chat.runs()][-1] == "done"
     _did_everything_once(entries, world)
     assert [*(await chat.refresh())[sends].open] == _unconfirmed(entries)
     await requests_are_proved(agent, chat, entries)

@@ -184,7 +184,7 @@ async def test_what_is_gone_on_with_gives_the_result_of_the_run_that_answered(ke
         result = await agent.resume(key)
         assert result is not None
         assert (result.outcome, result.text) == ("done", "rent it is" if asked else "rent")
-        assert result.run == (await chat.executions())[-1].request_id
+        assert result.run == (await chat.runs())[-1].request_id
         assert await agent.resume(key) is None
 
 

@@ -235,7 +235,7 @@ async def test_a_fork_and_an_import_are_held_though_they_have_other_keys(tmp_pat
     assert found.ok, found.divergence
     assert found.runs == 3
     await fork.export(tmp_path / "x.jsonl")
-    there = await Store.memory().import_(tmp_path / "x.jsonl", "elsewhere")
+    there = await Store.memory().import_chat(tmp_path / "x.jsonl", "elsewhere")
     assert (await rehearse(there, build)).ok
 
 

@@ -54,7 +54,7 @@ async def test_what_may_be_secret_is_not_kept_so_only_the_model_can_make_the_req
     model, payloads = speaking(OpenAIModel("gpt-5", api_key="none", extra_headers={"X-Key": "s3cret"}))
     await Agent(model=model, tools=[look], store=store).run("hi", chat="chat")
     chat = await store.chat("chat")
-    lines = b"".join([data async for data in chat.exported()])
+    lines = b"".join([data async for data in chat.export_bytes()])
     assert b"s3cret" not in lines
     alone = await sent(chat, 1)
     assert (alone.proved, alone.payload) == (None, None)

@@ -140,7 +140,7 @@ async def remade(chat: Chat, model: ScriptedModel) -> list[tuple[str, str]]:
             params = entry.event.params
             tools = msgspec.convert(noted[f"tools:{params['tools']}"], tuple[Offered, ...])
             then = await chat.at(entry.seq - 1)
-            request = Request(noted[f"system:{params['system']}"], await then.shown(), tools)
+            request = Request(noted[f"system:{params['system']}"], await then.messages(), tools)
             made.append((entry.event.request, fingerprint(model.payload(request))))
     return made
 

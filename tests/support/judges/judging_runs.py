@@ -168,7 +168,7 @@ async def _one_run(chat: Chat, entries: Sequence[Entry], result: Result) -> None
     assert [event.outcome for event in events if isinstance(event, RunFinished)] == ["done"]
     assert isinstance(events[-1], RunFinished)
     assert sum(isinstance(event, ModelReturned) and not event.error for event in events) <= STEPS
-    [row] = await chat.executions()
+    [row] = await chat.runs()
     assert (row.request_id, row.outcome) == (result.run, "done")
     assert (result.outcome, result.error, len(result.tool_calls)) == ("done", "", len(CALLS))
     assert {entry.run for entry in entries} == {None, result.run}
@@ -215,7 +215,7 @@ async def requests_are_proved(agent: Agent, chat: Chat, entries: Sequence[Entry]
     for entry in entries:
         if isinstance(entry.event, ModelCalled):
             params = entry.event.params
-            messages = await (await chat.at(entry.seq - 1)).shown()
+            messages = await (await chat.at(entry.seq - 1)).messages()
             offered = msgspec.convert(kept[f"tools:{params['tools']}"], tuple[Offered, ...])
             request = Request(kept[f"system:{params['system']}"], messages, offered)
             assert fingerprint(agent.model.payload(request)) == entry.event.request

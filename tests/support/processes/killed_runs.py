@@ -31,7 +31,7 @@ from chatfold.agent import (
     tool,
     user,
 )
-from chatfold.agent.messages import Called
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import Piece, Request
 from chatfold.agent.run_context import call_id, inject_assistant_once
 from chatfold.eventlog import (
@@ -111,7 +111,7 @@ class World:
         if self.deliver is not None:
             await self.deliver(said)
 
-    async def what_now(self, call: Called) -> Literal["again", "interrupted"]:
+    async def what_now(self, call: ToolCall) -> Literal["again", "interrupted"]:
         return "again" if call.name == "order" else "interrupted"
 
 
