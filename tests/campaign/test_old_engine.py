@@ -74,9 +74,9 @@ def old_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """The old engine's lines have no number of prompt rules, which is 1: with another, no line after a request is the same."""
     for module in (
         "agent.run",
-        "replay.judging.requests",
-        "replay.judging.verdict",
-        "replay.judging.rehearsal",
+        "replay.verify.requests",
+        "replay.verify.verdict",
+        "replay.verify.rehearsal",
     ):
         monkeypatch.setattr(f"chatfold.{module}.PROMPT_RULES", 1)
 

@@ -137,7 +137,7 @@ def test_completing_a_verb_imports_none(store: Path) -> None:
         & {
             "msgspec",
             "asyncio",
-            "chatfold.replay.commands.lists",
+            "chatfold.replay.verbs.chats",
         }
         == set()
     )
@@ -162,8 +162,8 @@ HEAVY = {
     "mcp",
     "openai",
     "pydantic",
-    "chatfold.replay.judging",
-    "chatfold.replay.stepping",
+    "chatfold.replay.verify",
+    "chatfold.replay.stepper",
     "rich",
     "shlex",
     "sqlite3",
