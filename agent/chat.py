@@ -11,15 +11,14 @@ from datetime import datetime
 from typing import Literal, Self, TypeAlias
 
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
+from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
 from chatfold.agent.errors import CannotFit, SummaryFailed
 from chatfold.agent.exporting import Form
 from chatfold.agent.kept_prompt import KeptPrompt
+from chatfold.agent.messages import Called, Content, assistant, injected, new_id, user
 from chatfold.agent.moment import Moment
-from chatfold.agent.opening import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
-from chatfold.agent.overflow import is_too_long
-from chatfold.agent.says import Called, Content, assistant, injected, new_id, user
-from chatfold.agent.shelf import cleared, loaded, opened_anew, recalled
 from chatfold.agent.summary import by_looking
+from chatfold.agent.views import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
 from chatfold.eventlog import (
     ChatDeleted,
     CheckpointSet,
@@ -124,12 +123,12 @@ class Chat(Moment):
         return await self.decide(once, run=run)
 
     async def receive(self, history: Sequence[Event]) -> list[Entry]:
-        """Records what is new of a history that a client sent whole; see ``receiving`` for what is new.
+        """Records what is new of a history that a client sent whole; see ``client_history`` for what is new.
 
         ``from_openai``, ``from_anthropic`` and ``from_ui`` make the events from what clients send.
         """
 
-        from chatfold.agent.receiving import continued  # noqa: PLC0415 (for those who have such clients)
+        from chatfold.agent.client_history import continued  # noqa: PLC0415 (for those who have such clients)
 
         async def new(now: Moment) -> Iterable[Event]:
             whole = await now.context_entries(everything=True) if now[contexts].shelf else ()
@@ -324,6 +323,8 @@ class Chat(Moment):
         count: Counter = estimate,
     ) -> list[Entry]:
         """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised."""
+        from chatfold.agent.models.errors import is_too_long  # noqa: PLC0415 (for those who ask models)
+
         if not is_too_long(error):
             raise error
         now = await self.now()

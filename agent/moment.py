@@ -6,12 +6,12 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
+from chatfold.agent.contexts import best_context
 from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.exporting import Form, write_file
-from chatfold.agent.finding import best_context
 from chatfold.agent.kept_prompt import KeptPrompt
-from chatfold.agent.opening import Opened, entries_of
-from chatfold.agent.says import Called
+from chatfold.agent.messages import Called
+from chatfold.agent.views import Opened, entries_of
 from chatfold.eventlog import Entry, Log, SearchHit, ToolCalled
 from chatfold.projections import (
     Cut,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, Chat, ModelFailed, Store, execution, user
-from chatfold.agent.execution import Execution
 from chatfold.agent.models import Answer, ScriptedModel
-from chatfold.agent.running import Run
+from chatfold.agent.run import Run
+from chatfold.agent.run_context import Execution
 from chatfold.agent.tools import tool
 from chatfold.eventlog import (
     IdConflict,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Policy, Store, assistant, user
-from chatfold.agent.anthropic_model import MAX_TOKENS, AnthropicModel
+from chatfold.agent.agent import Agent
 from chatfold.agent.models import Asked, Piece, Request
-from chatfold.agent.overflow import is_too_long
-from chatfold.agent.runtime import Agent
+from chatfold.agent.models.anthropic import MAX_TOKENS, AnthropicModel
+from chatfold.agent.models.errors import is_too_long
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
 from chatfold.projections import Message
 from chatfold.projections.prompt import Call, Result

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, Store
-from chatfold.agent.execution import inject_system_once
 from chatfold.agent.models import Line
+from chatfold.agent.run_context import inject_system_once
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Injected, MessageAdded, ModelCalled, Noted, Text
 from chatfold.eventlog.keys import folder_name

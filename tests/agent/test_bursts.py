@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import Agent, Store, runtime
+from chatfold.agent import Agent, Store
+from chatfold.agent import agent as agent_module
 from chatfold.agent.tools import tool
 from chatfold.eventlog import MessageAdded, ModelReturned, ToolReturned
 from tests.support.acting import Paused, Question, are_proved, is_empty, outcomes, said, users
@@ -19,7 +20,7 @@ class Time:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.sleeping: asyncio.Queue[asyncio.Event] = asyncio.Queue()
-        monkeypatch.setattr(runtime, "asyncio", self)
+        monkeypatch.setattr(agent_module, "asyncio", self)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)

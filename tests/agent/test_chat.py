@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Chat, Store, assistant, user
-from chatfold.agent.opening import Opened, open_view
+from chatfold.agent.views import Opened, open_view
 from chatfold.eventlog import (
     Conflict,
     Data,

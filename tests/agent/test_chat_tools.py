@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from chatfold.agent import Chat, Store, assistant, user
-from chatfold.agent.chat_tools import CHAT_TOOLS
-from chatfold.agent.execution import NotRunning, inject_assistant_once
+from chatfold.agent.run_context import NotRunning, inject_assistant_once
 from chatfold.agent.tools import Tool, tool
+from chatfold.agent.tools.chat import CHAT_TOOLS
 from chatfold.eventlog import (
     ContextCleared,
     ContextOpened,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import Agent, CannotFit, ModelFailed, Policy, Store, running, tool
+from chatfold.agent import Agent, CannotFit, ModelFailed, Policy, Store, run, tool
 from chatfold.agent.models import Answer, Line, Piece, ScriptedModel
 from chatfold.eventlog import (
     Compacted,
@@ -106,7 +106,7 @@ def running_instantly(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         async def sleep(self, seconds: float) -> None:
             waits.append(seconds)
 
-    monkeypatch.setattr(running, "asyncio", Instantly())
+    monkeypatch.setattr(run, "asyncio", Instantly())
     return waits
 
 

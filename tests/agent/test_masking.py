@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent.says import Called
-from chatfold.agent.steps import masked, tool_step
+from chatfold.agent.masking import masked
+from chatfold.agent.messages import Called
+from chatfold.agent.progress import tool_step
 from chatfold.agent.tools import Outcome
 from chatfold.eventlog import Data
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from chatfold.agent import Chat, Moment, NoSuchContext, Store
-from chatfold.agent.opening import KEEP, open_view
+from chatfold.agent.views import KEEP, open_view
 from chatfold.eventlog import ContextOpened, Event, Head, Log, MemoryStorage, RunFinished, RunStarted
 from tests.support.histories import assistant, compacted, user
 

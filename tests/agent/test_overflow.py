@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from chatfold.agent import CannotFit, Chat, Policy, assistant, user
-from chatfold.agent.overflow import is_too_long
+from chatfold.agent.models.errors import is_too_long
 from chatfold.eventlog import Compacted
 from tests.support.chats import a_chat, a_store, texts, turns  # noqa: F401
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, NotRunning, Store, assistant, execution, user
-from chatfold.agent.execution import MOST_INJECTED, call_id, inject_assistant_once, inject_system_once
 from chatfold.agent.models import Answer, Line, ScriptedModel
+from chatfold.agent.run_context import MOST_INJECTED, call_id, inject_assistant_once, inject_system_once
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Injected, RunStarted, ToolCalled, ToolReturned
 from tests.support.acting import are_proved, is_whole, users

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Chat, Store
-from chatfold.agent.chat_tools import CHAT_TOOLS
-from chatfold.agent.execution import Execution, enter
 from chatfold.agent.models import Line
-from chatfold.agent.sending import UNKNOWN, send_tool
+from chatfold.agent.run_context import Execution, enter
+from chatfold.agent.tools.chat import CHAT_TOOLS
+from chatfold.agent.tools.sending import UNKNOWN, send_tool
 from chatfold.eventlog import Part, SendConfirmed, SendFailed, SendRequested, Text
 from chatfold.projections import sends, transcript
 from tests.support.agent_runs import Outbox, agent, events, interrupted, ran, returned, step

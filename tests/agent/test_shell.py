@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Store
-from chatfold.agent.shell import _Kept, shell_tool
 from chatfold.agent.tools import BadArguments, used
+from chatfold.agent.tools.shell import _Kept, shell_tool
 from chatfold.eventlog import ToolReturned
 from chatfold.projections.prompt import INTERRUPTED
 from tests.support.agent_runs import Steps, agent, events, interrupted, returned, step

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Agent, ModelFailed, Policy, Store
-from chatfold.agent.execution import inject_assistant_once
 from chatfold.agent.models import Answer, Line
+from chatfold.agent.run_context import inject_assistant_once
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Text
 from chatfold.projections.prompt import first_difference

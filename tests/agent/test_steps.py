@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Store
+from chatfold.agent.messages import Called
 from chatfold.agent.models import Answer
-from chatfold.agent.says import Called
-from chatfold.agent.steps import MOST, answer_step, beginning, readable, tool_step, whole
+from chatfold.agent.progress import MOST, answer_step, beginning, readable, tool_step, whole
 from chatfold.agent.tools import Outcome, tool
 from chatfold.eventlog import Data, File, Json, Part, Text
 from tests.support.agent_runs import Steps, agent, step

@@ -10,7 +10,7 @@ from chatfold.agent import Moment, assistant, user
 from chatfold.eventlog import Event, Noted, ToolCalled, ToolReturned
 from chatfold.projections.contexts import MAIN
 from chatfold.projections.prompt import first_difference
-from chatfold.replay.inspect.comparing import (
+from chatfold.replay.inspect.diff import (
     Comparison,
     compare,
     compare_archives,

@@ -26,8 +26,8 @@ from chatfold.projections.contexts import changes
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, estimate, of_event
+from chatfold.replay.inspect.chart import Bucket, Mark, Picture, drawn, picture, stats
 from chatfold.replay.inspect.items import kind_name
-from chatfold.replay.inspect.picture import Bucket, Mark, Picture, drawn, picture, stats
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent import Moment, Store, steps
+from chatfold.agent import Moment, Store, masking
 from chatfold.agent.exporting import Form
 from chatfold.eventlog import (
     ChatStarted,
@@ -33,8 +33,8 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections.documents.describe import REDACTED_EXPORT
-from chatfold.replay.redacting import Redaction, Report, export, redacted
-from chatfold.replay.rules import BadRule, Rules, may_hold_secrets
+from chatfold.replay.redact import Redaction, Report, export, redacted
+from chatfold.replay.redact_rules import BadRule, Rules, may_hold_secrets
 from chatfold.testing.strategies import events
 
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -194,7 +194,7 @@ def test_a_text_made_to_be_slow_is_not(rule: str, text: str) -> None:
 
 
 @given(st.data())
-@pytest.mark.parametrize("pattern", steps._SECRETS, ids=range(len(steps._SECRETS)))
+@pytest.mark.parametrize("pattern", masking._SECRETS, ids=range(len(masking._SECRETS)))
 def test_what_would_be_masked_is_not_passed_over(pattern: re.Pattern[str], data: st.DataObject) -> None:
     assert may_hold_secrets(data.draw(st.from_regex(pattern)))
 

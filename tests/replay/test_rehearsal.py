@@ -21,8 +21,8 @@ from chatfold.eventlog import (
     Text,
     ToolReturned,
 )
-from chatfold.replay.judging.rehearsal import rehearse
-from chatfold.replay.judging.verdict import verdict
+from chatfold.replay.verify.rehearsal import rehearse
+from chatfold.replay.verify.verdict import verdict
 from tests.support.debugger.recorded_bot import build, diverged, edited, first, put, run_of, step, talked
 
 # --- what is the same ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from chatfold.agent import Agent, AnthropicModel, OpenAIModel, ScriptedModel, Store, tool
 from chatfold.agent.models import Answer
 from chatfold.eventlog import ModelCalled, NoSuchPoint, Text, ToolReturned
-from chatfold.replay.judging.requests import sent
+from chatfold.replay.verify.requests import sent
 from tests.support.debugger.recorded_bot import OwnCode, edited, first, step, talked
 
 

@@ -8,8 +8,8 @@ from chatfold.agent import Agent, Chat, ModelFailed, ScriptedModel, Store, tool
 from chatfold.eventlog import Forked, MessageAdded, NoSuchPoint, SendRequested, ToolReturned
 from chatfold.projections import contexts
 from chatfold.projections.text import text_of
-from chatfold.replay.judging.rehearsal import Factory
-from chatfold.replay.judging.rerunning import rerun
+from chatfold.replay.verify.rehearsal import Factory
+from chatfold.replay.verify.rerun_turn import rerun
 from tests.support.debugger.recorded_bot import build, step, talked
 
 used: list[int] = []

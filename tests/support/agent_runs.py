@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from chatfold.agent import Chat, Store, user
+from chatfold.agent.agent import Agent
 from chatfold.agent.models import Answer, Asked, Line, ScriptedModel
-from chatfold.agent.runtime import Agent
-from chatfold.agent.steps import Step
+from chatfold.agent.progress import Step
 from chatfold.agent.tools import Tool
 from chatfold.eventlog import Data, Event, Json, Part, RunStarted, Text, ToolCalled, ToolReturned
 from chatfold.projections.text import text_of

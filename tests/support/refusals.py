@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from chatfold.agent import CannotFit, NoSuchContext, OtherHistory, Policy, SummaryFailed
-from chatfold.agent.says import assistant, user
+from chatfold.agent.messages import assistant, user
 from chatfold.agent.summary import Material
 from chatfold.eventlog import (
     ChatExists,

@@ -12,8 +12,8 @@ from chatfold.agent.models import Request
 from chatfold.eventlog import Entry, Event, Json, Log
 from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.codec import encode_event
-from chatfold.replay.judging.divergence import Divergence
-from chatfold.replay.judging.rehearsal import rehearse
+from chatfold.replay.verify.divergence import Divergence
+from chatfold.replay.verify.rehearsal import rehearse
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 sys.path.append(str(EXAMPLES))

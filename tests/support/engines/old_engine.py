@@ -28,7 +28,12 @@ NOT_HERE = "the old engine, commit 7272150, is not in the git history of this ch
 
 _PACKAGES = ("eventlog", "projections", "agent", "replay")
 _REPOSITORY = Path(__file__).parents[3]
-_MOVED = {"projections.to_seeds": "projections.shapes.legacy"}
+_MOVED = {
+    "projections.to_seeds": "projections.shapes.legacy",
+    "replay.judging.requests": "replay.verify.requests",
+    "agent.runtime": "agent.agent",
+    "agent.execution": "agent.run_context",
+}
 """Where the new engine has what the old one has elsewhere."""
 _RENAMED = {"to_ui": "ui_messages", "from_openai": "from_openai_messages", "legacy_lines": "context_entries"}
 """What the old engine calls the functions of the new one."""

@@ -10,7 +10,7 @@ import msgspec
 
 from chatfold.agent import Agent, Chat, Result, Store
 from chatfold.agent.models import Offered, Request, fingerprint
-from chatfold.agent.sending import UNKNOWN
+from chatfold.agent.tools.sending import UNKNOWN
 from chatfold.eventlog import (
     Compacted,
     ContextOpened,

@@ -31,9 +31,9 @@ from chatfold.agent import (
     tool,
     user,
 )
-from chatfold.agent.execution import call_id, inject_assistant_once
+from chatfold.agent.messages import Called
 from chatfold.agent.models import Piece, Request
-from chatfold.agent.says import Called
+from chatfold.agent.run_context import call_id, inject_assistant_once
 from chatfold.eventlog import (
     FileStorage,
     Json,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import aiofiles.threadpool
 
 from chatfold.agent import Chat, Policy, Store, assistant, user
-from chatfold.agent.opening import keep_view
+from chatfold.agent.views import keep_view
 from chatfold.eventlog import (
     CheckpointSet,
     ContextOpened,

@@ -1,0 +1,11 @@
+"""The formats that are known, in the order in which a file is asked whether it is one of them."""
+
+from chatfold.importers import codex, lists
+from chatfold.importers.items import Format
+
+FORMATS: tuple[Format, ...] = (*codex.FORMATS, *lists.FORMATS)
+
+
+def known_formats() -> str:
+    """For an error: what can be imported."""
+    return "; ".join(one.title for one in FORMATS)
