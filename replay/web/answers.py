@@ -11,10 +11,10 @@ from chatfold.projections.activity import turn
 from chatfold.projections.lifetimes import stays, summary_stays
 from chatfold.projections.prompt import first_difference
 from chatfold.projections.usage import spent
-from chatfold.replay.inspect.belonging import belonging
+from chatfold.replay.inspect.pairs import belonging
 from chatfold.replay.inspect.items import item_of, kind_name, numbered
 from chatfold.replay.inspect.matching import sent as comparable
-from chatfold.replay.inspect.rows import parts_told, row
+from chatfold.replay.inspect.entries import parts_told, row
 from chatfold.replay.output import as_json, indented
 from chatfold.replay.web.limits import limit_of
 
@@ -217,15 +217,15 @@ async def request_at(
     moment: Moment, before: Moment, previous: Moment | None, entry: Entry | None, cost: Entry | None
 ) -> Request:
     """``before``: the chat right before the call; ``previous``: right before the one before it; ``cost``: what the model returned."""
-    messages = await before.shown()
+    messages = await before.messages()
     tokens = [item_of(one).tokens for one in messages]
     same = 0
     if previous is not None:
-        difference = first_difference(list(map(comparable, await previous.shown())), list(map(comparable, messages)))
+        difference = first_difference(list(map(comparable, await previous.messages())), list(map(comparable, messages)))
         same = len(messages) if difference is None else difference
     number, found = 0, None
     if entry is not None:
-        from chatfold.replay.judging.requests import sent  # noqa: PLC0415 (it knows the providers)
+        from chatfold.replay.verify.requests import sent  # noqa: PLC0415 (it knows the providers)
 
         found = await sent(moment, seq=entry.seq)
         number = found.number
@@ -273,7 +273,7 @@ def _text_of(system: Any) -> str:
 async def request_json(moment: Moment, before: Moment, entry: Entry | None, shape: str) -> str:
     """As a provider takes it. ``shape`` "sent": the whole request as it was made again."""
     if shape == "sent" and entry is not None:
-        from chatfold.replay.judging.requests import sent  # noqa: PLC0415
+        from chatfold.replay.verify.requests import sent  # noqa: PLC0415
 
         found = await sent(moment, seq=entry.seq)
         if found.payload is not None:

@@ -39,7 +39,7 @@ from chatfold.eventlog import (
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, estimate, of_event
-from chatfold.replay.inspect.rows import is_failure, row
+from chatfold.replay.inspect.entries import is_failure, row
 
 VERSION = 1
 KINDS = (

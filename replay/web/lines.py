@@ -22,7 +22,7 @@ from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
 from chatfold.projections.usage import spent
 from chatfold.replay.inspect.items import kind_name
-from chatfold.replay.inspect.rows import is_failure, parts_told, row
+from chatfold.replay.inspect.entries import is_failure, parts_told, row
 
 MOST = 500  # lines at once
 _CHARACTERS = 240

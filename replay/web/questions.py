@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 
 from chatfold.agent import Moment
-from chatfold.agent.listing import Listed
+from chatfold.agent.store import Listed
 from chatfold.eventlog import ChatfoldError
 from chatfold.eventlog.search_text import text_of
 from chatfold.projections import contexts
-from chatfold.replay.inspect.comparing import Comparison, compare
+from chatfold.replay.inspect.diff import Comparison, compare
 from chatfold.replay.inspect.items import Item
-from chatfold.replay.inspect.rows import row
-from chatfold.replay.inspect.tracing import Now, Trace, Traces, survived, trace
-from chatfold.replay.judging.divergence import Verdict
-from chatfold.replay.stepping.tree import family
+from chatfold.replay.inspect.entries import row
+from chatfold.replay.inspect.why import Now, Trace, Traces, survived, trace
+from chatfold.replay.verify.divergence import Verdict
+from chatfold.replay.inspect.forks import family
 from chatfold.replay.web.desk import Desk, OpenChat
 
 _FOLLOWED = 12  # compactions that a summary is followed through
@@ -119,7 +119,7 @@ def _turns(moment: Moment, after: int) -> list[int]:
 
 
 async def judge(chat: OpenChat, payload: Any = None) -> Verdict:
-    from chatfold.replay.judging.verdict import verdict  # noqa: PLC0415 (it knows the providers)
+    from chatfold.replay.verify.verdict import verdict  # noqa: PLC0415 (it knows the providers)
 
     return await verdict(await chat.replay.chat.now(), payload=payload)
 
