@@ -4,7 +4,6 @@ columns, which are bytes, and the tail, which are server-sent events. A chat is 
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from chatfold.eventlog import NoSuchPoint
 from chatfold.replay.inspect.address import point
@@ -25,9 +23,9 @@ from chatfold.replay.web.desk import Desk, OpenChat
 from chatfold.replay.web.errors import EXPECTED, problem
 from chatfold.replay.web.lines import lines
 from chatfold.replay.web.listing import listing, spark
+from chatfold.replay.web.files import PAGE, STATIC, VERSION
 from chatfold.replay.web.live import tail
 
-STATIC = Path(__file__).parent / "static"
 _CHUNK = 0.25  # seconds of reading before a part of the columns is given
 
 
@@ -56,7 +54,7 @@ def make_app(desk: Desk, ended: asyncio.Event, *, writes: bool = False) -> Starl
         routes=[
             *(Route(f"/api/v1/{name}", endpoint, methods=["GET"]) for name, endpoint in asked.items()),
             Route("/api/v1/fork", api.fork, methods=["POST"]),
-            Mount("/static", _Files(directory=STATIC)),
+            Mount(f"/static/{VERSION}", _Files(directory=STATIC)),
             Route("/favicon.ico", _icon),
             Route("/", _page),
             Route("/c/{key:path}", _page),
@@ -66,21 +64,20 @@ def make_app(desk: Desk, ended: asyncio.Event, *, writes: bool = False) -> Starl
 
 
 async def _page(_: Request) -> Response:
-    return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+    return Response(PAGE, media_type="text/html", headers={"cache-control": "no-cache"})
 
 
 async def _icon(_: Request) -> Response:
-    return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml", headers={"cache-control": "no-cache"})
+    return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
 
 
 class _Files(StaticFiles):
+    """Below the version of their contents: what is there once never changes."""
+
     def file_response(self, *args: Any, **options: Any) -> Response:
         response = super().file_response(*args, **options)
-        response.headers["cache-control"] = "no-cache"  # asked about again, and not sent again
+        response.headers["cache-control"] = "private, max-age=31536000, immutable"
         return response
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        return await super().get_response(path, scope)
 
 
 async def _told(_: Request, error: Exception) -> Response:

@@ -1,5 +1,5 @@
 // The chat that is looked at: its columns, its lines, and the one cursor from which everything on the screen follows.
-import { batch, computed, signal } from "./vendor/preact.js";
+import { batch, computed, effect, signal } from "./vendor/preact.js";
 import { go, place } from "./address.js";
 import { Columns } from "./columns.js";
 import { addLines, forgetLines } from "./lines.js";
@@ -17,6 +17,8 @@ export const box = signal(null);
 export const trouble = signal(null);
 /** @type {import("./vendor/preact.js").Signal<number>} the entry that everything is shown after */
 export const cursor = signal(0);
+/** The same, for what is costly to draw: at once after a single step, else when the cursor has rested. */
+export const settled = signal(0);
 /** Events that came since and were not looked at. */
 export const unseen = signal(0);
 export const following = signal(false);
@@ -36,6 +38,20 @@ export const forks = computed(() => family.value.filter((one) => one.parent === 
 export const verdict = signal(null);
 export const divergence = computed(() => verdict.value?.divergence?.seq ?? 0);
 
+const REST = 40; // milliseconds
+const APART = 90; // between two steps that are drawn whole
+let moved = 0;
+let resting = 0;
+
+effect(() => {
+  const to = cursor.value;
+  clearTimeout(resting);
+  const now = performance.now();
+  if (now - moved > APART) settled.value = to;
+  else resting = setTimeout(() => (settled.value = to), REST);
+  moved = now;
+});
+
 let opening = 0;
 
 /** @param {string} key */
@@ -51,6 +67,8 @@ export async function open(key) {
   });
   forgetLines();
   try {
+    const first = isAlone() ? null : answered("columns", { chat: key, first: 1 });
+    first?.catch(() => null); // what went wrong is said by the chat itself
     const { chat } = await get("chat", { chat: key });
     if (mine !== opening) return;
     const at = await seqOf(chat, place.value.at);
@@ -59,7 +77,7 @@ export async function open(key) {
       info.value = chat;
       cursor.value = at;
     });
-    await readColumns(key, () => mine === opening);
+    await readColumns(key, () => mine === opening, first);
   } catch (error) {
     if (mine === opening) trouble.value = asProblem(error);
   }
@@ -73,14 +91,14 @@ export function get(name, query) {
   return isAlone() ? blockValue(name) : ask(name, query);
 }
 
-/** @param {string} key @param {() => boolean} isWanted */
-async function readColumns(key, isWanted) {
-  const columns = new Columns(store.value?.kinds ?? []);
+/** @param {string} key @param {() => boolean} isWanted @param {Promise<Response> | null} [first] the beginning, if it was asked for already */
+async function readColumns(key, isWanted, first = null) {
   const sight = get("sight", { chat: key });
   sight.catch(() => null); // it is waited for below
+  const columns = new Columns(await kinds());
   if (isAlone()) columns.add((await blockBytes("columns")).slice().buffer);
   else while (columns.count < end.value) {
-    const response = await answered("columns", { chat: key, first: columns.count + 1 });
+    const response = await (columns.count || !first ? answered("columns", { chat: key, first: columns.count + 1 }) : first);
     const buffer = await response.arrayBuffer();
     if (!isWanted()) return;
     columns.add(buffer);
@@ -90,6 +108,15 @@ async function readColumns(key, isWanted) {
   if (!isWanted()) return;
   columns.see(told);
   box.value = { columns };
+}
+
+/** What the columns call kinds: said by the store. @returns {Promise<string[]>} */
+function kinds() {
+  return new Promise((resolve) => {
+    const stop = effect(() => {
+      if (store.value) queueMicrotask(() => { stop(); resolve(store.value?.kinds ?? []); });
+    });
+  });
 }
 
 /** @param {Info} chat @param {string} at */

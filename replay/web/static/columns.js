@@ -32,6 +32,8 @@ export class Columns {
     /** @type {Sight | null} */
     this.sight = null;
     this.peak = 0;
+    /** @type {Map<number, number>} how many items left at an entry */
+    this.leaving = new Map();
     /** @type {number[]} where turns begin */
     this.turns = [];
     /** @type {number[]} where models were asked */
@@ -95,6 +97,7 @@ export class Columns {
     const length = this.count + 1;
     this.parts = CATEGORIES.map(() => new Int32Array(length));
     this.total = new Int32Array(length);
+    this.leaving = new Map();
     if (!this.sight) return;
     for (const stay of this.sight.stays) this.#put(stay, false);
     for (const stay of this.sight.summaries) this.#put(stay, true);
@@ -112,15 +115,18 @@ export class Columns {
   /** @param {number[]} stay @param {boolean} isSummary */
   #put([first, last, entered, left], isSummary) {
     const compacted = this.codes.get("compacted");
-    const end = Math.min(left ? last : Math.max(last, this.#isOpen(last) ? this.count : last), this.count);
+    const end = Math.min(!left && this.#isOpen(last) ? this.count : last, this.count);
+    let items = 0;
     for (let seq = first; seq <= end; seq++) {
       const i = seq - 1;
       if ((this.kind[i] === compacted) !== isSummary || !this.tokens[i]) continue;
       const part = this.parts[this.category(seq)];
       const came = entered || seq;
+      items++;
       if (came <= this.count) part[came] += this.tokens[i];
       if (left && left <= this.count) part[left] -= this.tokens[i];
     }
+    if (left) this.leaving.set(left, (this.leaving.get(left) ?? 0) + items);
   }
 
   /** Does a stay that ends here go on with what came since? @param {number} last */

@@ -3,9 +3,9 @@ import { html } from "./vendor/preact.js";
 import { go, place } from "./address.js";
 import { useAnswer } from "./answer.js";
 import { Bar, LifeLine } from "./bars.js";
-import { box, cursor, info, isReady, moveTo } from "./chat.js";
+import { box, info, isReady, moveTo, settled } from "./chat.js";
 import { CATEGORIES } from "./columns.js";
-import { counted, grouped, percent, short } from "./format.js";
+import { counted, grouped, percent, rounded, short } from "./format.js";
 import { Lifetimes } from "./lifetimes.js";
 import { arrived, lineOf } from "./lines.js";
 import { ModeSwitch } from "./mode_switch.js";
@@ -26,7 +26,7 @@ export function Context() {
 /** @param {{columns: import("./columns.js").Columns}} props */
 function Items({ columns }) {
   void arrived.value;
-  const seq = cursor.value;
+  const seq = settled.value;
   const items = columns.itemsAt(seq);
   const parts = CATEGORIES.map((_, i) => columns.parts[i][seq] ?? 0);
   const total = columns.total[seq] ?? 0;
@@ -38,7 +38,7 @@ function Items({ columns }) {
   const compacted = new Set(columns.compactions().map((one) => one.seq));
   return html`<div class="context">
     <div class="pane-head"><h2 class="said">${oneLine(context.title || context.id)}</h2><span class="quiet">${counted(items.length, "item")}, ${short(total)} tokens</span>
-      ${limit > 0 && html`<span class="faint">${percent(total, limit)} of ${short(limit)}</span>`}<span class="grow"></span><${ModeSwitch} /></div>
+      ${limit > 0 && html`<span class="faint">${percent(total, limit)} of ${rounded(limit)}</span>`}<span class="grow"></span><${ModeSwitch} /></div>
     <${Bar} parts=${parts} whole=${limit} />
     ${next && html`<p class="leaving"><${Sign} name=${next.isCompaction ? "compacted" : "switched"} colour=${next.isCompaction ? "summary" : "ink"} /><span>${counted(next.items, "item").replace(" items", "")} of these ${next.items === 1 ? "leaves" : "leave"} at <button class="link" onClick=${() => moveTo(next.seq)}>${next.name}</button>, ${counted(next.seq - seq, "event")} from here, with ${short(next.tokens)} tokens.</span></p>`}
     ${!items.length && html`<${Note} title="Nothing is in the context yet" ><p>${columns.turns[0] > seq || !columns.turns.length ? "This is before the first message." : "The context was just opened or cleared."}</p><//>`}
@@ -105,7 +105,7 @@ function Item({ columns, seq, compacted }) {
   const category = CATEGORIES[columns.category(seq)];
   const isSummary = category === "summary";
   const isOpen = turned.value.has(`item ${seq}`) !== isSummary;
-  const life = html`<${LifeLine} life=${columns.lifeOf(seq)} end=${columns.count} cursor=${cursor.value} category=${category} compacted=${compacted} />`;
+  const life = html`<${LifeLine} life=${columns.lifeOf(seq)} end=${columns.count} cursor=${settled.value} category=${category} compacted=${compacted} />`;
   return html`<div class=${`item-place ${isOpen ? "open" : ""}`} role="presentation">
     <div class="item" role="row" data-seq=${seq} onClick=${(/** @type {MouseEvent} */ event) => chooses(event) && turn(`item ${seq}`)}>
       <span role="cell" class=${`kind k-${category}`}><${KindSign} name=${category} isCall=${columns.what(seq) === "call"} /> ${category}</span>
@@ -124,7 +124,7 @@ function Says({ line, columns, seq, isSummary }) {
   if (isSummary && !isNarrow.value) {
     const mark = columns.compactions().find((one) => one.seq === seq);
     const freed = (columns.total[seq - 1] ?? 0) - (columns.total[seq] ?? 0) + columns.tokens[seq - 1];
-    return html`${mark?.name} · what ${(line.head ?? "").replace(" behind a summary", "")} said, in ${short(columns.tokens[seq - 1])} tokens instead of ${short(Math.max(0, freed))}`;
+    return html`${mark?.name} · what ${counted(columns.leaving.get(seq) ?? 0, "item")} said, in ${short(columns.tokens[seq - 1])} tokens instead of ${short(Math.max(0, freed))}`;
   }
   if (line.what === "call") return html`<b class="strong">${oneLine(line.head ?? "")}</b> <span class="mono quiet">${oneLine(line.text ?? "")}</span>`;
   const text = [line.what === "recalled" ? line.head : "", line.text].filter(Boolean).join(": ");
@@ -140,7 +140,7 @@ function Opened({ columns, seq, category }) {
   return html`<div class="opened" data-category=${category}>
     ${problem && html`<p class="faint">${problem.message}</p>`}
     ${event && html`<${Folded} body=${event.said.text ? event.said : event.json} isCode=${isCode || !event.said.text} isOpen=${category === "summary"} />`}
-    <div class="row">${name && html`<button class="button" onClick=${() => moveTo(seq, { tab: "diff", a: "" })}>Show ${lineOf(info.value?.key ?? "", seq)?.head?.replace(" behind a summary", "") ?? "what left"}</button>
+    <div class="row">${name && html`<button class="button" onClick=${() => moveTo(seq, { tab: "diff", a: "" })}>Show the ${counted(columns.leaving.get(seq) ?? 0, "item")}</button>
       <button class="button ghost" onClick=${() => go({ tab: "diff", a: `e${seq - 1}`, at: `e${seq}` })}>Diff ${name}^..${name}</button>`}
       ${!name && html`<button class="button ghost" onClick=${() => moveTo(seq, { tab: "event" })}>Open e${seq}</button>`}
       <button class="button ghost" onClick=${() => go({ why: `e${seq}` })}>Why <kbd aria-hidden="true">b</kbd></button></div></div>`;

@@ -3,7 +3,7 @@ import { html, useState } from "./vendor/preact.js";
 import { go } from "./address.js";
 import { useAnswer } from "./answer.js";
 import { Bar } from "./bars.js";
-import { box, cursor, info, mark, moveTo } from "./chat.js";
+import { box, info, mark, moveTo, settled } from "./chat.js";
 import { CATEGORIES, categoryOf } from "./columns.js";
 import { Compaction } from "./compaction.js";
 import { counted, short } from "./format.js";
@@ -16,7 +16,7 @@ import { Words } from "./words.js";
 
 /** From where to where: A to the cursor; without A, or with A beyond it, the step to the cursor, or the compaction it stands on. */
 export function pointsNow() {
-  const at = cursor.value;
+  const at = settled.value;
   const a = mark.value;
   if (a && a !== at) return { a: Math.min(a, at), b: Math.max(a, at) };
   return { a: Math.max(0, at - 1), b: at };

@@ -2,7 +2,7 @@
 import { html, signal, useEffect, useState } from "./vendor/preact.js";
 import { go } from "./address.js";
 import { useAnswer } from "./answer.js";
-import { box, cursor, info, moveTo } from "./chat.js";
+import { box, info, moveTo, settled } from "./chat.js";
 import { CATEGORIES, ERASED } from "./columns.js";
 import { short, size, whole } from "./format.js";
 import { Json } from "./json_tree.js";
@@ -17,7 +17,7 @@ const form = signal("text");
 const CODE = new Set(["call", "result", "noted", "unknown"]);
 
 export function EventPane() {
-  const seq = cursor.value;
+  const seq = settled.value;
   const { value, problem, isOld } = useAnswer("event", seq ? { chat: info.value?.key, at: `e${seq}` } : null, `events/${Math.floor((seq - 1) / 128)}#${seq}`);
   if (!seq) return html`<${Note} title="Nothing happened yet"><p>This is before the first event.</p><//>`;
   if (problem) return html`<${Trouble} problem=${problem} />`;

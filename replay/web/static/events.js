@@ -118,14 +118,17 @@ function drawRow(row, at) {
   const isTurn = Boolean((columns?.flags[seq - 1] ?? 0) & TURN);
   const isCursor = seq === cursor.value || (answer > 0 && answer === cursor.value);
   const isFuture = seq > cursor.value;
-  const classes = ["row", what.replace(" ", "-")];
-  if (isTurn) classes.push("turn");
+  const classes = ["row", `of-${what.replace(" ", "-")}`];
+  if (isTurn) classes.push("of-turn");
   if (isCursor) classes.push("here");
   if (isFuture) classes.push("future");
   if (failed) classes.push("failed");
   if (divergence.value && (seq === divergence.value || answer === divergence.value)) classes.push("divergent");
-  row.className = classes.join(" ");
+  const asWas = `${seq} ${classes.join(" ")} ${line ? 1 : 0} ${mark.value === seq} ${answer} ${columns?.count === end.value} ${hits.value.query} ${failed && answer ? lineOf(info.value?.key ?? "", answer)?.seq : ""}`;
   row.id = `row-${at}`;
+  if (row.dataset.was === asWas) return;
+  row.dataset.was = asWas;
+  row.className = classes.join(" ");
   row.setAttribute("aria-rowindex", String(at + 1));
   row.setAttribute("aria-selected", String(isCursor));
   const [mark_, number, sign, says, tokens, time] = row.children;
@@ -194,7 +197,7 @@ function drawSays(says, line, what, seq, isTurn, failure) {
   if (what === "asked") pieces.push(piece("", "asked "), piece("mono faint", columns ? `m${columns.requestOf(seq)}` : ""));
   else if (what === "compacted") {
     const name = columns?.sight?.controls.find((one) => one.seq === seq)?.name ?? "";
-    pieces.push(piece("k-summary strong", `compacted ${name} `), piece("quiet", line.head ?? ""));
+    pieces.push(piece("k-summary strong", `compacted ${name} `), piece("quiet", `${counted(columns?.leaving.get(seq) ?? 0, "item")} behind a summary`));
   } else if (what === "call") pieces.push(piece("strong", `${line.head} `), piece("mono", line.text ?? ""));
   else if (what === "user" || what === "assistant" || what === "result" || what === "injected") pieces.push(piece(isTurn ? "strong" : "", line.text ?? ""));
   else pieces.push(piece("quiet", `${what} `), piece("", [line.head, line.text].filter(Boolean).join(" ")));

@@ -7,6 +7,9 @@ export function short(count) {
   return `${(count / 1_000_000).toFixed(count < 9_995_000 ? 2 : 1)}M`;
 }
 
+/** A limit, or a tick of an axis: 200k. @param {number} count */
+export const rounded = (count) => short(count).replace(/\.0+(?=[kM])/, "");
+
 /** @param {number} count */
 export const grouped = (count) => count.toLocaleString("en-US");
 

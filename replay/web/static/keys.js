@@ -51,7 +51,7 @@ function pressed(event) {
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  const target = /** @type {HTMLElement} */ (event.target);
+  const target = event.target instanceof HTMLElement ? event.target : document.body;
   if (event.key === "Escape") escaped(target);
   else if (target.closest("input:not([type=checkbox]), select, textarea")) return;
   else if (event.key === "?") sheet.value = sheet.value === "keys" ? "" : "keys";

@@ -2,7 +2,7 @@
 import { html, signal, useState } from "./vendor/preact.js";
 import { go } from "./address.js";
 import { useAnswer } from "./answer.js";
-import { box, cursor, info, moveTo } from "./chat.js";
+import { box, info, moveTo, settled } from "./chat.js";
 import { counted, short } from "./format.js";
 import { Trouble } from "./note.js";
 import { copy } from "./screen.js";
@@ -19,7 +19,7 @@ const AROUND = 4; // messages that are shown before the fold
 
 export function Messages() {
   const chat = info.value?.key ?? "";
-  const { value, problem, isOld } = useAnswer("request", { chat, at: `e${cursor.value}`, end: info.value?.link }, `requests#${cursor.value}`);
+  const { value, problem, isOld } = useAnswer("request", { chat, at: `e${settled.value}`, end: info.value?.link }, `requests#${settled.value}`);
   if (problem) return html`<${Trouble} problem=${problem} />`;
   const request = value?.request;
   if (!request) return html`<p class="pad"><span class="loading" style=${{ width: "240px" }}></span></p>`;
@@ -92,7 +92,7 @@ function Message({ message }) {
   const category = CATEGORY[message.kind] ?? message.kind;
   const name = message.kind === "calls" ? "assistant" : category;
   const from = message.seqs.length ? `e${message.seqs[0]}${message.seqs.length > 1 ? ` +${message.seqs.length - 1}` : ""}` : "";
-  return html`<${Row} sign=${html`<${KindSign} name=${name} />`} role=${message.role} category=${name} from=${from} seq=${message.seqs[0]} tokens=${short(message.tokens)}>
+  return html`<${Row} sign=${html`<${KindSign} name=${name} />`} role=${message.role} category=${name } from=${from} seq=${message.seqs[0]} tokens=${short(message.tokens)}>
     ${message.said.text && html`<${Folded} body=${message.said} />`}
     ${message.calls.map((/** @type {any} */ call) => html`<div class="call"><${Sign} name="call" colour="tool" /> <b class="said">${oneLine(call.name)}</b> <span class="mono said quiet">${oneLine(call.args.text.slice(0, 400))}</span></div>`)}
     ${message.results.map((/** @type {any} */ result) => html`<div class="result"><p><b class=${result.is_failed ? "k-red" : ""}>${oneLine(result.name)}</b> <span class="quiet">${result.is_failed ? "failed, " : ""}answers e${result.call}${took(result)}</span></p><${Folded} body=${result.said} isCode=${true} /></div>`)}
@@ -113,12 +113,12 @@ function Row({ sign, role, category = "", from, seq, tokens, children }) {
 }
 
 function RequestJson() {
-  const { value, problem } = useAnswer("request", { chat: info.value?.key, at: `e${cursor.value}`, as: shape.value, end: info.value?.link }, "none");
+  const { value, problem } = useAnswer("request", { chat: info.value?.key, at: `e${settled.value}`, as: shape.value, end: info.value?.link }, "none");
   if (problem) return html`<${Trouble} problem=${problem} />`;
   return value ? html`<${Json} text=${value.text} />` : html`<p class="pad"><span class="loading" style=${{ width: "240px" }}></span></p>`;
 }
 
-const requestText = async (/** @type {string} */ as) => (await ask("request", { chat: info.value?.key, at: `e${cursor.value}`, as })).text;
+const requestText = async (/** @type {string} */ as) => (await ask("request", { chat: info.value?.key, at: `e${settled.value}`, as })).text;
 
 export async function copyMessages() {
   if (!isAlone()) await copy(await requestText(shape.value), "the messages as JSON");
@@ -139,7 +139,7 @@ async function copyCurl(request) {
 export function RequestSteps() {
   const columns = box.value?.columns;
   if (!columns || !columns.asked.length) return null;
-  const number = columns.requestOf(cursor.value);
+  const number = columns.requestOf(settled.value);
   const at = (/** @type {number} */ one) => moveTo(columns.asked[one - 1]);
   return html`<span class="steps"><button class="icon" aria-label="Request before" disabled=${number <= 1} onClick=${() => at(number - 1)}><${Sign} name="left" /></button>
     <b class="mono">m${number}</b> <span class="quiet">of ${columns.asked.length}</span>

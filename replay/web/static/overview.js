@@ -21,11 +21,16 @@ export function Overview({ columns, width, most }) {
     <canvas ref=${canvas} aria-hidden="true"></canvas>
     <div class="outside" style=${{ width: `${left}px` }}></div>
     <div class="outside right" style=${{ transform: `translateX(${right}px)`, width: `${Math.max(0, width - right)}px` }}></div>
-    <div class="overview-cursor" style=${{ transform: `translateX(${scale.x(cursor.value, width)}px)` }}></div>
+    <${Cursor} scale=${scale} width=${width} />
     <div class="brush" style=${{ transform: `translateX(${left}px)`, width: `${Math.max(8, right - left)}px` }} tabindex="0" role="slider"
       aria-label="Part in sight" aria-valuemin="0" aria-valuemax=${columns.count} aria-valuenow=${Math.round(from)}
       aria-valuetext=${`events ${Math.round(from)} to ${Math.round(to)} of ${columns.count}`}><i></i><i></i></div>
   </div>`;
+}
+
+/** @param {{scale: import("./scale.js").Scale, width: number}} props */
+function Cursor({ scale, width }) {
+  return html`<div class="overview-cursor" style=${{ transform: `translateX(${scale.x(cursor.value, width)}px)` }}></div>`;
 }
 
 /** @param {{current: HTMLElement | null}} area @param {import("./columns.js").Columns} columns */

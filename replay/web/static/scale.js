@@ -30,8 +30,22 @@ function placesOf(columns, name) {
   return places;
 }
 
+/** @type {Map<string, {columns: any, scale: Scale}>} the last ones, so that the same is the same */
+const scales = new Map();
+
 /** @param {import("./columns.js").Columns} columns @param {string} name @param {[number, number] | null} brush @returns {Scale} */
 export function scaleOf(columns, name, brush) {
+  const key = `${name} ${columns.count} ${brush}`;
+  const known = scales.get(key);
+  if (known?.columns === columns) return known.scale;
+  const scale = makeScale(columns, name, brush);
+  if (scales.size > 8) scales.clear();
+  scales.set(key, { columns, scale });
+  return scale;
+}
+
+/** @param {import("./columns.js").Columns} columns @param {string} name @param {[number, number] | null} brush @returns {Scale} */
+function makeScale(columns, name, brush) {
   const places = placesOf(columns, name);
   const place = (/** @type {number} */ seq) => (places ? places[Math.min(Math.max(Math.round(seq), 0), columns.count)] : seq);
   const [from, to] = brush ?? [0, Math.max(1, columns.count)];

@@ -7,18 +7,15 @@ import { Page } from "./page.js";
 import { ask, blockValue, findBlocks, isAlone } from "./source.js";
 import { applyTheme } from "./theme.js";
 
-async function start() {
+function start() {
   applyTheme();
   findBlocks();
   if (!isAlone()) follow();
-  try {
-    store.value = isAlone() ? await blockValue("store") : await ask("store");
-  } catch (error) {
-    trouble.value = asProblem(error);
-  }
+  const asked = isAlone() ? blockValue("store") : ask("store");
+  asked.then((value) => (store.value = value), (error) => (trouble.value = asProblem(error)));
   const root = document.getElementById("page");
   if (root) render(html`<${Page} />`, root);
   listenToKeys();
 }
 
-void start();
+start();

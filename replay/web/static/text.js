@@ -138,7 +138,7 @@ const CAP = 65_536; // characters, before all of it is asked for
 export function Folded({ body, isCode = false, isOpen = false, onWhole = undefined }) {
   const [open, setOpen] = useState(isOpen);
   const lines = body.text.split("\n");
-  const isLong = lines.length > FOLDED + 2 || body.text.length > 900;
+  const isLong = lines.length > 12 || body.text.length > 900;
   const text = open || !isLong ? body.text : cut(lines);
   return html`<div class="folded">
     ${isCode ? html`<${Code} text=${text} />` : html`<${Markdown} text=${text} />`}

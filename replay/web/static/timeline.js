@@ -4,7 +4,7 @@ import { place } from "./address.js";
 import { drawChart, topOf } from "./chart.js";
 import { box, cursor, divergence, end, info, isReady, mark, moveTo } from "./chat.js";
 import { CATEGORIES } from "./columns.js";
-import { grouped, percent, short } from "./format.js";
+import { grouped, percent, rounded, short } from "./format.js";
 import { Band, Chips, Compactions, Marks } from "./timeline_marks.js";
 import { Overview } from "./overview.js";
 import { WhyLane } from "./why_lane.js";
@@ -60,7 +60,7 @@ function Axis({ most, limit, count }) {
   const next = axis.value === "events" ? "turns" : axis.value === "turns" ? "clock" : "events";
   return html`<div class="gutter">
     <span class="gutter-count">${grouped(count)}</span>
-    ${[1, 0.5, 0].map((part) => html`<span class="gutter-tick" style=${{ top: `${67 + 114 - (114 * top * part) / most}px` }}>${short(Math.round(top * part))}</span>`)}
+    ${[1, 0.5, 0].map((part) => html`<span class="gutter-tick" style=${{ top: `${67 + 114 - (114 * top * part) / most}px` }}>${rounded(Math.round(top * part))}</span>`)}
     <button class="gutter-axis" title=${`x: ${axis.value}. Click for ${next}`} onClick=${() => (axis.value = next)}>${axis.value}</button>
   </div>`;
 }
@@ -73,23 +73,27 @@ function Zoom({ columns, width, scale, most, limit }) {
     if (canvas.current && width) drawChart(canvas.current, columns, scale, { most });
   }, [box.value, width, scale.from, scale.to, axis.value, theme.value, most]);
   usePointer(area, scale);
-  const seen = cursor.value;
-  const x = Math.min(Math.max(scale.x(seen, width), 0), width);
   const isToLimit = limit > 0 && Math.abs(most - limit * 1.075) < 1;
   return html`<div class="zoom" ref=${area}>
     <${Chips} columns=${columns} scale=${scale} width=${width} />
     <canvas class="chart" ref=${canvas} aria-hidden="true"></canvas>
-    <div class="half" style=${{ top: `${31 + 114 - (57 * (isToLimit ? limit : most / 1.12)) / most}px` }}></div>
+    <div class="middle-line" style=${{ top: `${31 + 114 - (57 * (isToLimit ? limit : most / 1.12)) / most}px` }}></div>
     ${isToLimit && html`<div class="limit" style=${{ top: `${31 + 114 - (114 * limit) / most}px` }}><span>limit of <span class="said">${info.value?.model}</span></span></div>`}
-    <${Compactions} columns=${columns} scale=${scale} width=${width} most=${most} cursor=${seen} />
+    <${Compactions} columns=${columns} scale=${scale} width=${width} most=${most} />
     <${Band} columns=${columns} scale=${scale} width=${width} />
     <${Marks} columns=${columns} scale=${scale} width=${width} />
     ${place.value.why && html`<${WhyLane} scale=${scale} width=${width} />`}
-    <div class="shade" style=${{ transform: `translateX(${x}px)`, width: `${Math.max(0, width - x)}px` }}></div>
     ${divergence.value > 0 && html`<${Diverged} x=${scale.x(divergence.value, width)} width=${width} />`}
-    ${mark.value > 0 && html`<${MarkA} x=${scale.x(mark.value, width)} width=${width} cursorX=${x} />`}
-    <${Slider} columns=${columns} x=${x} width=${width} />
+    <${Moving} columns=${columns} scale=${scale} width=${width} />
   </div>`;
+}
+
+/** All that moves with the cursor. @param {{columns: import("./columns.js").Columns, scale: import("./scale.js").Scale, width: number}} props */
+function Moving({ columns, scale, width }) {
+  const x = Math.min(Math.max(scale.x(cursor.value, width), 0), width);
+  return html`<div class="shade" style=${{ transform: `translateX(${x}px)`, width: `${Math.max(0, width - x)}px` }}></div>
+    ${mark.value > 0 && html`<${MarkA} x=${scale.x(mark.value, width)} width=${width} cursorX=${x} />`}
+    <${Slider} columns=${columns} x=${x} width=${width} />`;
 }
 
 /** @param {{x: number, width: number}} props */
@@ -130,7 +134,7 @@ function sliderKey(event) {
 export function sliderText(columns, seq) {
   const limit = info.value?.limit ?? 0;
   const next = columns.compactions().find((one) => one.seq > seq);
-  const size = `${short(columns.total[seq] ?? 0)}${limit ? ` of ${short(limit)}` : ""} tokens`;
+  const size = `${short(columns.total[seq] ?? 0)}${limit ? ` of ${rounded(limit)}` : ""} tokens`;
   return `event ${seq}, turn ${columns.turnOf(seq)}, ${size}${next ? `, next compaction in ${next.seq - seq} events` : ""}`;
 }
 
@@ -214,7 +218,7 @@ function Readout({ columns }) {
   const limit = info.value?.limit ?? 0;
   const total = columns.total[seq] ?? 0;
   return html`<div class="readout">
-    <p class="readout-total"><b>${short(total)}</b> <span class="quiet">${limit ? `of ${short(limit)} · ${percent(total, limit)}` : "tokens"}</span></p>
+    <p class="readout-total"><b>${short(total)}</b> <span class="quiet">${limit ? `of ${rounded(limit)} · ${percent(total, limit)}` : "tokens"}</span></p>
     <dl>${[...CATEGORIES].reverse().map((name) => {
       const tokens = columns.parts[CATEGORIES.indexOf(name)][seq] ?? 0;
       return html`<div class=${tokens ? "" : "none"}><dt><i class=${`f-${name}`}></i>${name}</dt><dd>${tokens ? short(tokens) : "–"}</dd></div>`;

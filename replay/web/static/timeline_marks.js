@@ -1,5 +1,5 @@
 // What stands on the timeline besides the picture: turns, compactions, the band of contexts, forks, errors and checkpoints.
-import { html } from "./vendor/preact.js";
+import { computed, html } from "./vendor/preact.js";
 import { box, cursor, forks, info, moveTo } from "./chat.js";
 import { grouped, short } from "./format.js";
 import { arrived, lineOf } from "./lines.js";
@@ -8,6 +8,10 @@ import { oneLine } from "./text.js";
 
 /** @typedef {{columns: import("./columns.js").Columns, scale: import("./scale.js").Scale, width: number}} Props */
 
+/** The turn that the cursor is in, and the last compaction before it: these change seldom. */
+const current = computed(() => box.value?.columns.turnOf(cursor.value) ?? 0);
+const passed = computed(() => box.value?.columns.compactions().findLast((one) => one.seq <= cursor.value)?.seq ?? 0);
+
 const CHIP = 22; // pixels below which a turn has none
 
 /** @param {Props} props */
@@ -15,20 +19,20 @@ export function Chips({ columns, scale, width }) {
   void arrived.value;
   const found = [];
   const turns = columns.turns;
-  const current = columns.turnOf(cursor.value);
   if (turns.length > 4000) return html`<div class="chips"></div>`;
   for (let i = 0; i < turns.length; i++) {
     const left = Math.max(0, scale.x(turns[i], width)), right = Math.min(width, scale.x(turns[i + 1] ?? columns.count + 1, width) - 3);
     if (right - left < CHIP) continue;
     const text = right - left > 70 ? lineOf(info.value?.key ?? "", turns[i])?.text : "";
-    found.push(html`<button class=${`turn-chip ${i + 1 === current ? "current" : ""}`} key=${turns[i]} style=${{ left: `${left}px`, width: `${right - left}px` }}
+    found.push(html`<button class=${`turn-chip ${i + 1 === current.value ? "current" : ""}`} key=${turns[i]} style=${{ left: `${left}px`, width: `${right - left}px` }}
       onClick=${() => moveTo(turns[i])} title=${`Turn ${i + 1}`}><b class="mono">t${i + 1}</b>${text ? html` <span class="said">${oneLine(text)}</span>` : ""}</button>`);
   }
   return html`<div class="chips">${found}</div>`;
 }
 
-/** @param {Props & {most: number, cursor: number}} props */
-export function Compactions({ columns, scale, width, most, cursor: seen }) {
+/** @param {Props & {most: number}} props */
+export function Compactions({ columns, scale, width, most }) {
+  const seen = passed.value;
   const all = columns.compactions().filter((one) => one.seq >= scale.from && one.seq <= scale.to);
   const isDense = all.length > width / 40;
   let free = -1;
@@ -47,6 +51,7 @@ export function Compactions({ columns, scale, width, most, cursor: seen }) {
 
 /** @param {Props} props */
 export function Band({ columns, scale, width }) {
+  void box.value;
   const changes = [{ seq: 0, id: "main", title: "" }, ...columns.switches()];
   const found = [];
   if (changes.length > 3000) return html`<div class="band"></div>`;

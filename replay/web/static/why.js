@@ -128,7 +128,7 @@ function Steps({ trace, summaries, text, name }) {
 function leaves(left, summaries, text, met, verb) {
   const letter = /** @type {Record<string, string>} */ ({ compacted: "c", opened: "s", switched: "s", cleared: "s" })[left.cause];
   const name = letter ? `${letter}${left.number}` : `e${left.seq}`;
-  const about = `e${left.seq} · turn ${left.turn}${left.trigger ? ` · ${left.trigger === "manual" ? "compacted by hand" : left.trigger}` : ""}`;
+  const about = `e${left.seq} · turn ${left.turn}${left.trigger ? ` · ${left.trigger === "manual" ? "compacted by hand" : left.trigger === "budget" ? "over the budget" : left.trigger}` : ""}`;
   if (left.cause !== "compacted") {
     return html`<${Step} sign=${html`<${Sign} name="switched" colour="ink" />`} colour="dotted" title="Out of sight" about=${`${name} · ${about}`}>${left.cause === "rewound" ? "The chat went back to before it." : html`The chat was in “<span class="said">${oneLine(left.title || left.to || "another context")}</span>”, where it is not.`}<//>`;
   }

@@ -55,7 +55,7 @@ export function Words({ before, after, side = "both" }) {
 
 /** The words of one text that are in another, marked. @param {{text: string, words: string}} props */
 export function Marked({ text, words }) {
-  const wanted = new Set(words.toLowerCase().match(/[\p{L}\p{N}_]{3,}/gu) ?? []);
-  const pieces = text.split(/([\p{L}\p{N}_]{3,})/u);
+  const wanted = new Set(words.toLowerCase().match(/[\p{L}\p{N}_]{4,}/gu) ?? []);
+  const pieces = text.split(/([\p{L}\p{N}_]{4,})/u);
   return html`<span class="said">${pieces.map((piece) => (wanted.has(piece.toLowerCase()) ? html`<mark>${piece}</mark>` : plain(piece)))}</span>`;
 }
