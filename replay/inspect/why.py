@@ -132,7 +132,7 @@ async def _traced(now: Moment, seqs: list[int], text: str | None) -> list[Trace]
         visits = history.visits(entry, text_of(entry) if text is None else text)
         turn, kind, role = history.state.turn_at(entry.seq), kind_name(entry.event), _role(entry.event)
         where = await _now(now, history, entry, visits)
-        traces.append(Trace(entry.seq, entry.ts, turn, kind, role, _line(entry, text), visits, where))
+        traces.append(Trace(entry.seq, entry.time, turn, kind, role, _line(entry, text), visits, where))
     return traces
 
 

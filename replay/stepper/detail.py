@@ -117,7 +117,7 @@ async def _event(session: Session, cells: int) -> list[Line]:
     envelope = [
         ("seq", f"e{entry.seq}, turn {turn}"),
         ("kind", told.kind),
-        ("at", iso(entry.ts)),
+        ("at", iso(entry.time)),
         ("run", entry.run),
         ("id", entry.id),
         ("batch", entry.batch),

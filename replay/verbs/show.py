@@ -94,7 +94,8 @@ def _print(out: Out, shown: Shown) -> None:
         (f"   t{shown.turn}", "dim"),
     )
     facts: dict[str, Any] = {
-        "time": iso(entry.ts),
+        "time": iso(entry.time),
+        "recorded": iso(entry.ts) if entry.said_at is not None else None,
         "run": entry.run,
         "id": entry.id,
         "batch": entry.batch,
