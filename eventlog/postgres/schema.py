@@ -8,6 +8,7 @@
     print       which lines may hold a fingerprint
     blob        contents too large for a line, in chunks
     snapshot    caches
+    answer      who is being answered, and until when that is believed; piece: what has come of it. Not logged
     listing     caches, too: what a list of chats shows of each, and the token that it was made at
 
 A deleted chat that has forks keeps its row, without a key, and the lines that they share. In SQL texts ``@`` stands before the
@@ -47,6 +48,8 @@ CREATE INDEX chat_parent ON @chat (parent) WHERE parent IS NOT NULL;
 CREATE TABLE @line (chat bigint, seq bigint, token bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY (chat, seq));
 CREATE TABLE @print (chat bigint, fingerprint bigint, seq bigint, PRIMARY KEY (chat, fingerprint, seq));
 CREATE TABLE @blob (chat bigint, digest text, number int, data bytea NOT NULL, PRIMARY KEY (chat, digest, number));
+CREATE UNLOGGED TABLE @answer (key bytea PRIMARY KEY, id bigint NOT NULL, until timestamptz NOT NULL);
+CREATE UNLOGGED TABLE @piece (answer bigint, number bigint, data bytea NOT NULL, PRIMARY KEY (answer, number));
 CREATE TABLE @listing (chat bigint PRIMARY KEY, token text NOT NULL, data bytea NOT NULL);
 CREATE TABLE @snapshot (
     chat bigint, slot bigint, seq bigint NOT NULL, link text NOT NULL, data bytea NOT NULL, PRIMARY KEY (chat, slot)
