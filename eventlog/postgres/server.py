@@ -83,8 +83,7 @@ class Server:
         async with self._opening:
             if not self.parts:
                 try:
-                    connection = await self.connect()
-                    async with connection:
+                    async with self._borrowed() as connection:
                         self.parts = await prepare_schema(
                             connection, self.place.schema, read_only=self._read_only
                         )
