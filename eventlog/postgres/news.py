@@ -75,6 +75,8 @@ class News:
                 self._changed.pop(name, None)
 
     async def _listen(self) -> None:
+        if self._server.place.pooler == "transaction":
+            return  # no hint would come: there is the look
         if self._listening is None:
             self._listening = asyncio.create_task(self._hear())
         with suppress(TimeoutError):

@@ -19,7 +19,8 @@ from typing import Any
 
 from psycopg import AsyncConnection, errors
 
-from chatfold.eventlog.errors import NewerFormat, NoSuchStore
+from chatfold.eventlog.errors import InvalidPlace, NewerFormat, NoSuchStore
+from chatfold.eventlog.postgres.place import Place
 
 FORMAT = 1
 PARTS = 256
@@ -64,8 +65,11 @@ def statement(schema: str, sql: str) -> bytes:
     return sql.replace("@", f'"{schema}".').encode()
 
 
-async def prepare_schema(connection: Connection, schema: str, *, read_only: bool) -> int:
+async def prepare_schema(connection: Connection, place: Place, *, read_only: bool) -> int:
     """Makes or migrates what is not there yet; gives the number of parts."""
+    schema = place.schema
+    if not place.pooler:
+        await _check_direct(connection)
     while True:
         try:
             found, parts = await _read_meta(connection, schema)
@@ -82,6 +86,14 @@ async def prepare_schema(connection: Connection, schema: str, *, read_only: bool
                 await _migrate(connection, schema)
         except (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateSchema):
             continue  # another one made it at the same moment
+
+
+async def _check_direct(connection: Connection) -> None:
+    """Behind a pooler that nobody told of, a prepared statement may be one that another client has given the same name."""
+    cursor = await connection.execute("SELECT pg_backend_pid()", prepare=False)
+    row = await cursor.fetchone()
+    if row is None or row[0] != connection.info.backend_pid:
+        raise InvalidPlace("this is a pooler: add pooler=transaction or pooler=session to the address")
 
 
 async def _read_meta(connection: Connection, schema: str) -> tuple[int, int]:
