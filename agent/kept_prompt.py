@@ -4,7 +4,7 @@ It is believed only while the active context is the very same value as then: a c
 What was erased is in no prompt that is kept, since the chat is then opened anew, with nothing kept.
 """
 
-from chatfold.agent.opening import Opened
+from chatfold.agent.views import Opened
 from chatfold.projections import View, contexts
 from chatfold.projections.prompt import Prompt
 

@@ -14,7 +14,7 @@ from time import process_time
 from typing import Any
 
 from benchmarks.measure import QUICK_ROUNDS, Row, at_most, compared, interleave, progress
-from chatfold.agent.opening import open_view
+from chatfold.agent.views import open_view
 from chatfold.eventlog import (
     CheckpointSet,
     Compacted,

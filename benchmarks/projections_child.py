@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.projections_store import CHAT
-from chatfold.agent.opening import open_view, window_entries
+from chatfold.agent.views import open_view, window_entries
 from chatfold.eventlog import FileStorage, Log
 from chatfold.projections import messages, to_openai
 

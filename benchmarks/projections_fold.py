@@ -18,7 +18,7 @@ from benchmarks.machine import in_new_process
 from benchmarks.measure import Row, at_least, at_most, compared, interleave, limited, progress
 from benchmarks.projections_child import Rebuilt, peak_memory
 from benchmarks.projections_store import CHAT, Built, history
-from chatfold.agent.opening import open_view
+from chatfold.agent.views import open_view
 from chatfold.eventlog import ContextOpened, Entry, Event, FileStorage, Log
 from chatfold.projections import View, contexts
 from chatfold.projections.snapshot import dump

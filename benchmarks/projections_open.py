@@ -11,7 +11,7 @@ from benchmarks.machine import in_new_process
 from benchmarks.measure import Row, Samples, at_most, compared, interleave, progress
 from benchmarks.projections_child import Opened
 from benchmarks.projections_store import CHAT, WINDOW
-from chatfold.agent.opening import keep_view, open_view
+from chatfold.agent.views import keep_view, open_view
 from chatfold.eventlog import FileStorage, Log
 
 _BEHIND = 128  # entries; half of those after which opening keeps a new snapshot

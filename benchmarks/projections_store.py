@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.measure import progress
 from benchmarks.workload import turns
-from chatfold.agent.opening import open_view
+from chatfold.agent.views import open_view
 from chatfold.eventlog import (
     ChatStarted,
     Compacted,

@@ -26,7 +26,7 @@ MACHINES = {
     "chats, every verb, against a naive model": "tests.agent.test_chat_machine:TestChats",
     "files against memory, with crashes": "tests.eventlog.test_storage_agreement:TestFilesAgreeWithMemory",
     "files write the bytes of memory": "tests.eventlog.test_storage_agreement:TestFilesWriteTheSameBytesAsMemory",
-    "opening with any snapshots": "tests.agent.test_opening:TestOpening",
+    "opening with any snapshots": "tests.agent.test_views:TestOpening",
     "the list of chats": "tests.agent.test_chat_list:TestLists",
 }
 KILLS = "kills before every change to the disk"

@@ -29,7 +29,7 @@ def store_snapshot(
     """
     step = max(
         _APART, len(data) // _BYTES
-    )  # half of what ``agent.opening`` aims at: it cannot know what is there
+    )  # half of what ``agent.views`` aims at: it cannot know what is there
     at = bisect_left(stay, head.seq)
     near = (0, *stay[max(0, at - 1) : at + 1])
     name, span = _name(head.seq), Span.up_to(head)

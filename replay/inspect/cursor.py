@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chatfold.agent import Chat, Moment, Store
-from chatfold.agent.opening import Opened, fold_on, open_view
+from chatfold.agent.views import Opened, fold_on, open_view
 from chatfold.eventlog import Entry, Redacted
 from chatfold.projections import Projection, View
 from chatfold.replay.inspect.address import Point, point

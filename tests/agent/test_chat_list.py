@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from chatfold.agent import Store
-from chatfold.agent.listing import Listed, _Row
+from chatfold.agent.store import Listed, _Row
 from chatfold.eventlog import (
     ChatDeleted,
     ChatExists,

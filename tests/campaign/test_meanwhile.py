@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Store
-from chatfold.agent import opening as opening_of_agents
+from chatfold.agent import views as views_of_agents
 from chatfold.eventlog import (
     ChatDeleted,
     FileStorage,
@@ -199,7 +199,7 @@ async def test_it_is_gone_or_as_it_was(
     meanwhile: Meanwhile,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(opening_of_agents, "_WORTH", 8)  # so that a snapshot is kept
+    monkeypatch.setattr(views_of_agents, "_WORTH", 8)  # so that a snapshot is kept
     outcomes: list[object] = []
     for nth in range(1, _MANY):
         root = fast_folder / str(nth)

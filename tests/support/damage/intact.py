@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chatfold.agent import Policy, Store, assistant, user
-from chatfold.agent.opening import keep_view
+from chatfold.agent.views import keep_view
 from chatfold.eventlog import Entry, FileStorage, Head, Noted, Text, ToolCalled, ToolReturned, scan
 from chatfold.eventlog.line import parse_fields
 from tests.support.clock import TickingClock

@@ -39,11 +39,11 @@ from tests.support.oracles.naive_prompt import render, rows
 NOON = 1_738_713_600_000
 KEYS = ("a", "b", "C/ü", "d")
 _SMALL = {  # so that a chat need not be long to be read from snapshots, and from more than one place
-    "chatfold.agent.opening.KEEP": 6,
+    "chatfold.agent.views.KEEP": 6,
     "chatfold.agent.chat.KEEP": 6,
-    "chatfold.agent.opening._KNOWN": 9,
-    "chatfold.agent.opening._NEAR": 12,
-    "chatfold.agent.listing._NEAR": 5,
+    "chatfold.agent.views._KNOWN": 9,
+    "chatfold.agent.views._NEAR": 12,
+    "chatfold.agent.store._NEAR": 5,
     "chatfold.eventlog.memory._BORDER": 8,
 }
 
@@ -261,7 +261,7 @@ async def _listed(side: Side, store: int) -> dict[str, tuple[object, ...]]:
 
 async def looked(moment: Moment) -> dict[str, object]:
     """Everything that a moment shows, as plain values."""
-    index = await moment.list_contexts(limit=None)
+    index = await moment.contexts(limit=None)
     return {
         "seq": moment.seq,
         "active": moment[contexts].active.id,

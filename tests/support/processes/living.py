@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from chatfold.agent import Chat, Policy, Store, assistant, user
-from chatfold.agent.opening import keep_view
+from chatfold.agent.views import keep_view
 from chatfold.eventlog import Durability, Event, FileStorage, MessageAdded, Noted
 from chatfold.projections import fold, start
 

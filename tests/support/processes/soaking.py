@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from chatfold.agent import Store
-from chatfold.agent.opening import keep_view
+from chatfold.agent.views import keep_view
 from chatfold.eventlog import ChatDeleted, Entry, FileStorage, Log, NoSuchChat, Noted
 from tests.support.judges.talk import said, short
 from tests.support.processes.children import ready, tell

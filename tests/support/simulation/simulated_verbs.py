@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from chatfold.agent.opening import keep_view, open_view
+from chatfold.agent.views import keep_view, open_view
 from chatfold.eventlog import ChatDeleted, ChatExists, FileStorage, Log, Redacted, check
 from chatfold.eventlog.events import Forked
 from chatfold.eventlog.files.chat_dir import chat_path
