@@ -7,7 +7,7 @@
         then = await chat.at(2)                                 # the same folds, stopped earlier
 
         agent = Agent(store=store, model=model, tools=[read_file])
-        result = await agent.run("telegram-chat-42", "and the docs?")
+        result = await agent.run("and the docs?", chat="telegram-chat-42")
 
 What is promised. Everything a chat shows is folded from its log, everything it does is an event; a verb that refuses has
 left no trace. Any number of processes may hold one chat: each takes in what the others wrote. Async is what may wait; what
@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy
-from chatfold.agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
-from chatfold.agent.messages import Called, assistant, system, user
+from chatfold.agent.errors import NoSuchContext, OtherHistory, PromptTooLarge, SummaryFailed
+from chatfold.agent.messages import ToolCall, assistant, system, user
 from chatfold.agent.moment import Moment
-from chatfold.agent.run_context import Execution, NotRunning, execution
+from chatfold.agent.run_context import NotRunning, RunContext, current_run
 from chatfold.agent.store import Store
 from chatfold.late import late
 
 if TYPE_CHECKING:
     from chatfold.agent.agent import Agent
-    from chatfold.agent.models import Answer, Asked, Model, ModelFailed, ScriptedModel
+    from chatfold.agent.models import Model, ModelFailed, ModelReply, ScriptedModel
     from chatfold.agent.models.anthropic import AnthropicModel
     from chatfold.agent.models.openai import OpenAIModel
     from chatfold.agent.progress import Step
@@ -49,8 +49,7 @@ else:  # a program that only keeps or reads chats does not wait for what an agen
             "Http": "chatfold.agent.tools.mcp",
             "Stdio": "chatfold.agent.tools.mcp",
             "mcp_tools": "chatfold.agent.tools.mcp",
-            "Answer": "chatfold.agent.models",
-            "Asked": "chatfold.agent.models",
+            "ModelReply": "chatfold.agent.models",
             "Model": "chatfold.agent.models",
             "ModelFailed": "chatfold.agent.models",
             "ScriptedModel": "chatfold.agent.models",
@@ -67,31 +66,30 @@ else:  # a program that only keeps or reads chats does not wait for what an agen
 __all__ = [
     "CHAT_TOOLS",
     "Agent",
-    "Answer",
     "AnthropicModel",
-    "Asked",
-    "Called",
-    "CannotFit",
     "Chat",
-    "Execution",
     "Http",
     "Model",
     "ModelFailed",
+    "ModelReply",
     "Moment",
     "NoSuchContext",
     "NotRunning",
     "OpenAIModel",
     "OtherHistory",
     "Policy",
+    "PromptTooLarge",
     "Result",
+    "RunContext",
     "ScriptedModel",
     "Stdio",
     "Step",
     "Store",
     "SummaryFailed",
     "Tool",
+    "ToolCall",
     "assistant",
-    "execution",
+    "current_run",
     "mcp_tools",
     "shell_tool",
     "system",

@@ -1,7 +1,7 @@
 """Agent: a model and its tools, at work in any number of chats.
 
     agent = Agent(model=model, tools=[read_file], store=Store("./chats"))
-    result = await agent.run("telegram-chat-42", "Why does the lexer drop newlines?")
+    result = await agent.run("Why does the lexer drop newlines?", chat="telegram-chat-42")
 
 The log is the only state. A message is recorded when it arrives, before anything is done about it; every step of a run is
 recorded before the next begins. Kill the process anywhere: ``resume`` goes on, and nothing that was done is done again.
@@ -16,7 +16,7 @@ from typing import Literal, Self
 from chatfold.agent.chat import Chat, Point
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
 from chatfold.agent.lanes import Lanes
-from chatfold.agent.messages import Called, Content, new_id, user
+from chatfold.agent.messages import Content, ToolCall, new_id, user
 from chatfold.agent.models import Model
 from chatfold.agent.result import Result, result_of
 from chatfold.agent.run import Ask, OnStep, Run
@@ -56,7 +56,7 @@ class Agent:
         summarise: Summarise = by_looking,
         send: Send | None = None,
         on_step: OnStep | None = None,
-        on_open_call: Callable[[Called], Awaitable[Literal["again", "interrupted"]]] | None = None,
+        on_open_call: Callable[[ToolCall], Awaitable[Literal["again", "interrupted"]]] | None = None,
         side_by_side: int = 8,
         steps: int = 30,
         retries: int = 3,
@@ -103,7 +103,7 @@ class Agent:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.idle()
+        await self.wait_idle()
         for store in (self.store, *self._stores.values()):
             await store.close()
 
@@ -111,8 +111,8 @@ class Agent:
 
     async def run(
         self,
-        chat: str | Chat,
         *content: Content,
+        chat: str | Chat | None = None,
         id: str | None = None,
         meta: Mapping[str, Json] | None = None,
         on_step: OnStep | None = None,
@@ -126,14 +126,14 @@ class Agent:
         entry = await self._record(chat, content, id, meta)
         return await self._answer(chat, entry.seq, on_step)
 
-    async def accept(
+    async def submit(
         self,
-        chat: str | Chat,
         *content: Content,
+        chat: str | Chat | None = None,
         id: str | None = None,
         meta: Mapping[str, Json] | None = None,
     ) -> Entry:
-        """Records the message and returns; it is answered in the background. See ``idle``."""
+        """Records the message and returns; it is answered in the background. See ``wait_idle``."""
         chat = await self._chat(chat)
         entry = await self._record(chat, content, id, meta)
         self._in_background(self._answer(chat, entry.seq, None))
@@ -144,7 +144,7 @@ class Agent:
         chat = await self._chat(chat)
         return await self._answer(chat, chat[turn].said, on_step) if chat[turn].is_open else None
 
-    async def answer_anew(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result:
+    async def regenerate(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result:
         """Asks the model about the chat as it is, whoever's turn it is: in a fork, to have another answer."""
         chat = await self._chat(chat)
         async with self._lanes.of(_lane(chat)), chat.log.storage.lease(chat.key):
@@ -157,7 +157,7 @@ class Agent:
             self._in_background(self.resume(key))
         return keys
 
-    async def idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Returns when everything that was accepted is answered; raises what went wrong in the background, if anything did."""
         while self._later:
             await asyncio.wait(self._later)
@@ -184,7 +184,10 @@ class Agent:
             self._runs[_lane(chat)].interrupted.set()
         return entry
 
-    async def _chat(self, chat: str | Chat) -> Chat:
+    async def _chat(self, chat: str | Chat | None) -> Chat:
+        """None: the current conversation, a new one if there is none."""
+        if chat is None:
+            return self.conversation or await self.new_conversation(new_id("chat"))
         return await self.store.chat(chat) if isinstance(chat, str) else chat
 
     # --- answering ---------------------------------------------------------------------------------------
@@ -274,7 +277,7 @@ class Agent:
     def is_wanted_elsewhere(self) -> bool:
         return self._lanes.is_crowded
 
-    async def what_now(self, call: Called) -> Literal["again", "interrupted"]:
+    async def what_now(self, call: ToolCall) -> Literal["again", "interrupted"]:
         return await self.on_open_call(call) if self.on_open_call else "interrupted"
 
     # --- conversations -----------------------------------------------------------------------------------
@@ -307,7 +310,7 @@ class Agent:
         else:  # a fork shares its parent's files; between two stores there are none to share
             if at is not None:
                 raise ValueError("a conversation is forked at an earlier point within its own store")
-            self.conversation = await store.import_(current, key)
+            self.conversation = await store.import_chat(current, key)
         return self.conversation
 
     def _place(self, where: Path | str) -> tuple[Store, str]:

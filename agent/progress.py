@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from chatfold.agent.masking import masked
-from chatfold.agent.messages import Called
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.tools import Outcome
 from chatfold.eventlog import Data, File, Json, Part, Text
 from chatfold.projections.shapes.values import clean
@@ -40,7 +40,7 @@ def answer_step(parts: Iterable[Part], run: str, previous: str = "") -> Step | N
     return Step("assistant", text, run) if text and text != previous else None
 
 
-def tool_step(call: Called, outcome: Outcome, run: str) -> Step:
+def tool_step(call: ToolCall, outcome: Outcome, run: str) -> Step:
     told = _shell(call, outcome) if call.name == "exec_shell" else _any(call, outcome)
     return Step("step_finish", told, run, tool=call.name, failed=outcome.failed)
 
@@ -54,14 +54,14 @@ def readable(text: str) -> str:
 # --- digests ---------------------------------------------------------------------------------------------
 
 
-def _any(call: Called, outcome: Outcome) -> str:
+def _any(call: ToolCall, outcome: Outcome) -> str:
     """Of an MCP server's tool, too: its name is ``server:tool``."""
     how = "failed" if outcome.failed else "done"
     told = _told(outcome.parts)
     return beginning(f"{call.name} {how}: {told}" if told else f"{call.name} {how}", MOST)
 
 
-def _shell(call: Called, outcome: Outcome) -> str:
+def _shell(call: ToolCall, outcome: Outcome) -> str:
     """The command, how it ended, and the beginnings of both of its streams."""
     command = call.args.get("command", "") if isinstance(call.args, dict) else call.args
     lines = [beginning(f"$ {_digest(_string(command))}", _COMMAND)]

@@ -19,11 +19,11 @@ import msgspec
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy, Summarise
 from chatfold.agent.errors import SummaryFailed
-from chatfold.agent.messages import Called
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import (
-    Answer,
     Model,
     ModelFailed,
+    ModelReply,
     Piece,
     Request,
     fingerprint,
@@ -33,7 +33,7 @@ from chatfold.agent.models import (
 from chatfold.agent.models.errors import is_too_long
 from chatfold.agent.moment import Moment
 from chatfold.agent.progress import Step, answer_step, tool_step
-from chatfold.agent.run_context import RUNTIME, Draw, Execution, Send, enter, within
+from chatfold.agent.run_context import RUNTIME, Draw, RunContext, Send, enter, within
 from chatfold.agent.tools import Outcome, Tool, failed, used
 from chatfold.eventlog import (
     ChatfoldError,
@@ -70,7 +70,7 @@ PAYLOADS = frozenset(
 """Of these the provider's name is enough to know which code made a request."""
 _MOST_NEW, _NEAR = 64, 512  # entries
 
-Ask = Callable[[dict[str, Any]], AsyncIterator[Piece | Answer]]
+Ask = Callable[[dict[str, Any]], AsyncIterator[Piece | ModelReply]]
 OnStep = Callable[[Step], Awaitable[None] | None]
 
 
@@ -94,7 +94,7 @@ class Setup(Protocol):
 
     async def system(self, chat: Chat) -> str: ...
 
-    async def what_now(self, call: Called) -> str: ...
+    async def what_now(self, call: ToolCall) -> str: ...
 
     def is_wanted_elsewhere(self) -> bool: ...
 
@@ -105,7 +105,7 @@ class Run:
         self.chat = chat
         self.run = run
         self._on_step = list(on_step)
-        self._execution: Execution | None = None
+        self._context_of_tools: RunContext | None = None
         self._context = ""  # the one in which the model was told of the moment
         self._said = ""  # what callbacks were told last
         self.interrupted = asyncio.Event()  # set when there is new input and the model shall be asked anew
@@ -153,7 +153,7 @@ class Run:
     async def _steps(self, now: str) -> tuple[str, str]:
         began = self.chat[executions].running[self.run]
         so_far = [entry async for entry in self.chat.entries(began)]
-        self._execution = Execution(
+        self._context_of_tools = RunContext(
             self.chat,
             self.run,
             send=self.setup.send,
@@ -189,7 +189,7 @@ class Run:
 
     # --- the model ---------------------------------------------------------------------------------------
 
-    async def _asked(self) -> Answer:
+    async def _asked(self) -> ModelReply:
         """The model's answer, recorded. A prompt that is too long is compacted, what may pass is tried again."""
         waited = tightened = 0
         while True:
@@ -226,9 +226,9 @@ class Run:
 
     async def _called(self) -> dict[str, Any]:
         """What is sent, and that it is."""
-        assert self._execution is not None
+        assert self._context_of_tools is not None
         model, tools = self.setup.model, tuple(tool.offered for tool in self.setup.tools.values())
-        with within(self._execution):
+        with within(self._context_of_tools):
             system = await self.setup.system(self.chat)
         sent: dict[str, Json] = {"system": system, "tools": list(tools)}
         if settings := settings_of(model):
@@ -243,13 +243,13 @@ class Run:
         async def called(now: Moment) -> tuple[Event]:
             """What arrives while this is written down would be taken for seen: then it is made anew, with it."""
             nonlocal payload
-            payload = model.payload(Request(system, await now.shown(), tools))
+            payload = model.payload(Request(system, await now.messages(), tools))
             mark = fingerprint(payload)
             seen = {"seen": new} if (new := await _new(now)) else {}
             names = tuple(self.setup.tools)
             return (ModelCalled(model.name, mark, params | seen, names, model.provider, PROMPT_RULES),)
 
-        await self.chat.decide(called, run=self.run)
+        await self.chat.append_if(called, run=self.run)
         return payload
 
     async def _noted(self, name: str, value: Json) -> tuple[str, int]:
@@ -259,7 +259,7 @@ class Run:
         [entry] = await self.chat.record(Noted(f"{OURS}{name}", data), id=f"{name}:{mark}")
         return mark, entry.seq
 
-    async def _streamed(self, payload: dict[str, Any]) -> Answer | None:
+    async def _streamed(self, payload: dict[str, Any]) -> ModelReply | None:
         """None: there was new input meanwhile, and the model is to be asked anew."""
         self.interrupted.clear()
         asking = asyncio.create_task(self._listen(payload))
@@ -280,7 +280,7 @@ class Run:
             raise ModelFailed("the request was cancelled from within", again=True)
         return await self._answered(asking.result())
 
-    async def _listen(self, payload: dict[str, Any]) -> Answer:
+    async def _listen(self, payload: dict[str, Any]) -> ModelReply:
         answer = None
         async for one in (self.setup.ask or self.setup.model.ask)(payload):
             if isinstance(one, Piece):
@@ -291,7 +291,7 @@ class Run:
             raise ModelFailed("the model's answer ended before it was complete", again=True)
         return answer
 
-    async def _answered(self, answer: Answer) -> Answer:
+    async def _answered(self, answer: ModelReply) -> ModelReply:
         """The words and the calls are recorded together, before any tool runs."""
         events: list[Event] = [ModelReturned(answer.usage, answer.stop)]
         if answer.parts or not answer.calls:
@@ -305,7 +305,7 @@ class Run:
 
     # --- tools -------------------------------------------------------------------------------------------
 
-    async def _recover(self, calls: list[Called]) -> None:
+    async def _recover(self, calls: list[ToolCall]) -> None:
         """Calls that a crash left without a result, each as its tool says."""
         again = [call for call in calls if await self._is_wanted_again(call)]
         for call in calls:
@@ -313,20 +313,20 @@ class Run:
                 await self._returned(call, failed(INTERRUPTED))
         await self._use(again)
 
-    async def _is_wanted_again(self, call: Called) -> bool:
+    async def _is_wanted_again(self, call: ToolCall) -> bool:
         tool = self.setup.tools.get(call.name)
         policy = tool.after_crash if tool else "interrupted"
         return (await self.setup.what_now(call) if policy == "ask" else policy) == "again"
 
-    async def _use(self, calls: list[Called]) -> None:
+    async def _use(self, calls: list[ToolCall]) -> None:
         """Makes the calls side by side; each result is recorded as it comes."""
         async with asyncio.TaskGroup() as group:
             for call in calls:
                 group.create_task(self._made(call))
 
-    async def _made(self, call: Called) -> None:
-        assert self._execution is not None
-        enter(self._execution, call.call)
+    async def _made(self, call: ToolCall) -> None:
+        assert self._context_of_tools is not None
+        enter(self._context_of_tools, call.call)
         tool = self.setup.tools.get(call.name)
         if tool is None:
             known = ", ".join(self.setup.tools) or "none"
@@ -336,7 +336,7 @@ class Run:
             outcome = await used(tool, call.args, seconds=seconds, most=most)
         await self._returned(call, outcome)
 
-    async def _returned(self, call: Called, outcome: Outcome) -> None:
+    async def _returned(self, call: ToolCall, outcome: Outcome) -> None:
         await self.record(ToolReturned(call.call, outcome.parts, outcome.failed))
         await self._tell(tool_step(call, outcome, self.run))
 

@@ -44,7 +44,7 @@ class NotRunning(ChatfoldError):
     next_step = "This works inside a tool that an agent's run has called"
 
 
-class Execution:
+class RunContext:
     def __init__(
         self,
         chat: Chat,
@@ -93,7 +93,7 @@ class Execution:
             self._count += len(done)
             return None if done else "duplicate"
 
-    async def drawn(self, name: str, make: Callable[[], Json]) -> Json:
+    async def draw(self, name: str, make: Callable[[], Json]) -> Json:
         """A time, an id, a number by chance, whatever ``make`` gives: recorded, so that a replay is given the same."""
         value = self._draw(self.run, name, make) if self._draw else make()
         await self.chat.record(Noted(f"{DRAWN}{name}", value), run=self.run)
@@ -104,21 +104,21 @@ class Execution:
         self._known.clear()
 
 
-_current: ContextVar[Execution] = ContextVar("chatfold_execution")
+_current: ContextVar[RunContext] = ContextVar("chatfold_run")
 _call: ContextVar[str] = ContextVar("chatfold_call", default="")
 
 
 @contextmanager
-def within(execution: Execution) -> Iterator[None]:
+def within(context: RunContext) -> Iterator[None]:
     """For what a run asks of the agent itself."""
-    token = _current.set(execution)
+    token = _current.set(context)
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def execution() -> Execution:
+def current_run() -> RunContext:
     """That of the run this is called by."""
     try:
         return _current.get()
@@ -131,17 +131,17 @@ def call_id() -> str:
     return _call.get()
 
 
-def enter(execution: Execution, call: str) -> None:
+def enter(context: RunContext, call: str) -> None:
     """From here on, in this task and those that it starts."""
-    _current.set(execution)
+    _current.set(context)
     _call.set(call)
 
 
 async def inject_system_once(text: str, *, fingerprint: str, source: str = "") -> Refusal | None:
     """For rules, constraints, summaries of work. Labelled, and not in a system role: a tool's text is no instruction."""
-    return await execution().inject_once(text, fingerprint=fingerprint, role="system", source=source)
+    return await current_run().inject_once(text, fingerprint=fingerprint, role="system", source=source)
 
 
 async def inject_assistant_once(text: str, *, fingerprint: str, source: str = "") -> Refusal | None:
     """For what was said in a conversation."""
-    return await execution().inject_once(text, fingerprint=fingerprint, role="assistant", source=source)
+    return await current_run().inject_once(text, fingerprint=fingerprint, role="assistant", source=source)

@@ -9,7 +9,7 @@ mappings, text files, and what is not of our vocabulary. Numbers, too, for a lit
 bytes of other files and of ``data:`` URLs. Equal names become equal and different ones stay different, so that calls
 still have their results. A value whose name says that it is a secret (``{"password": …}``) is one.
 
-A redacted JSONL export is a chat of its own that ``Store.import_`` takes: the same seqs, times and batches, new sums. What
+A redacted JSONL export is a chat of its own that ``Store.import_chat`` takes: the same seqs, times and batches, new sums. What
 was computed from the text that is gone goes with it, since who knows all but a phone number could try them all:
 fingerprints of requests after the first change, signatures of reasoning, fingerprints of injections. The last entry,
 which the original does not have, is a note of the name ``REDACTED_EXPORT``: by which rules, how often, from which entry on.
@@ -305,12 +305,12 @@ class Redacted:
 
     async def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> None:
         """Writes a file; it is there when it is complete."""
-        await write_file(Path(path), self.exported(form, model=model))
+        await write_file(Path(path), self.export_bytes(form, model=model))
 
-    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
+    async def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
         """The same, in pieces."""
         if form != "jsonl":
-            async for piece in self._moment.exported(form, model=model):
+            async for piece in self._moment.export_bytes(form, model=model):
                 yield piece
             return
         rewriting = RedactedExport()

@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from chatfold.eventlog import ChatfoldError, Json, Part, Text
+from chatfold.agent.messages import ToolCall
+from chatfold.eventlog import ChatfoldError, Part, Text
 from chatfold.projections import Message
 
 
@@ -40,19 +41,11 @@ class Piece(msgspec.Struct, frozen=True):
     kind: Literal["text", "reasoning"] = "text"
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A call that the model wants made."""
-
-    call: str
-    name: str
-    args: Json = None
-
-
-class Answer(msgspec.Struct, frozen=True):
+class ModelReply(msgspec.Struct, frozen=True):
     """All of it: the last thing that ``ask`` gives."""
 
     parts: tuple[Part, ...] = ()
-    calls: tuple[Asked, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     usage: dict[str, int] = {}
     stop: str = ""
 
@@ -64,7 +57,7 @@ class Model(Protocol):
     def payload(self, request: Request) -> dict[str, Any]:
         """What is sent, as JSON. Looks at nothing but the request and how the model was set up."""
 
-    def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         """Raises ``ModelFailed``; any other exception is a bug."""
 
 
@@ -104,7 +97,7 @@ def payload_of(model: Model) -> str:
     return f"{made.__module__}.{made.__qualname__}"
 
 
-Line = Answer | str | Exception | Callable[[dict[str, Any]], "Answer | str | Exception"]
+Line = ModelReply | str | Exception | Callable[[dict[str, Any]], "ModelReply | str | Exception"]
 
 
 def scripted_payload(request: Request) -> dict[str, Any]:
@@ -134,14 +127,14 @@ class ScriptedModel:
     def payload(self, request: Request) -> dict[str, Any]:
         return scripted_payload(request)
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         self.payloads.append(payload)
         line = next(self._script, ModelFailed("the script is over"))
         said = line(payload) if callable(line) else line
         await asyncio.sleep(self._delay)
         if isinstance(said, Exception):
             raise said
-        answer = Answer((Text(said),), stop="stop") if isinstance(said, str) else said
+        answer = ModelReply((Text(said),), stop="stop") if isinstance(said, str) else said
         for part in answer.parts:
             if isinstance(part, Text):
                 yield Piece(part.text)

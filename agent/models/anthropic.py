@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent.models import Answer, Asked, Piece, Request
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
     counts,
@@ -71,7 +72,7 @@ class AnthropicModel:
     def payload(self, request: Request) -> dict[str, Any]:
         return anthropic_payload(request, self.name, self.payload_settings)
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         names = real_names(payload.get("tools", ()), "input_schema")
         heard = _Heard()
         with failures(TypeError):  # of a parameter that ``create`` does not know, or of a missing key
@@ -84,7 +85,7 @@ class AnthropicModel:
         if not heard.stop:
             raise cut_short()
         parts = heard.parts(self.provider, self.name)
-        yield Answer(parts, heard.calls(names), heard.usage, heard.stop)
+        yield ModelReply(parts, heard.calls(names), heard.usage, heard.stop)
 
 
 def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -179,10 +180,10 @@ class _Heard:
                     parts.append(Reasoning("", provider, model, block.signature, redacted=True))
         return tuple(parts)
 
-    def calls(self, names: Mapping[str, str]) -> tuple[Asked, ...]:
+    def calls(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
         taken: set[str] = set()
         return tuple(
-            Asked(
+            ToolCall(
                 unused(block.id, taken),
                 names.get(block.name, block.name),
                 decoded(block.text or json_text(block.input or {})),

@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from chatfold.agent.models import Answer, Asked, Piece, Request
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
     counts,
@@ -68,7 +69,7 @@ class OpenAIModel:
     def payload(self, request: Request) -> dict[str, Any]:
         return openai_payload(request, self.name, self.payload_settings)
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         names = real_names((tool["function"] for tool in payload.get("tools", ())), "parameters")
         heard = _Heard()
         with failures(TypeError):  # of a parameter that ``create`` does not know
@@ -81,7 +82,7 @@ class OpenAIModel:
         if not heard.stop:
             raise cut_short()
         parts = heard.parts(self.provider, self.name)
-        yield Answer(parts, heard.calls.asked(names), heard.usage, heard.stop)
+        yield ModelReply(parts, heard.calls.asked(names), heard.usage, heard.stop)
 
 
 def openai_payload(request: Request, name: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -222,11 +223,11 @@ class _Calls:
         same = (call for call in newest if fragment.id and call.id == fragment.id)
         return next(same, newest[0] if newest else None)
 
-    def asked(self, names: Mapping[str, str]) -> tuple[Asked, ...]:
+    def asked(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
         """All of them, complete, by the names that the tools really have, each with an id of its own."""
         taken: set[str] = set()
         return tuple(
-            Asked(unused(call.id, taken), names.get(call.name, call.name), decoded(call.arguments))
+            ToolCall(unused(call.id, taken), names.get(call.name, call.name), decoded(call.arguments))
             for call in self._calls
         )
 

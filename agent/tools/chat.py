@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta
 
 from chatfold.agent.errors import NoSuchContext
-from chatfold.agent.run_context import execution
+from chatfold.agent.run_context import current_run
 from chatfold.agent.tools import Tool, tool
 from chatfold.agent.tools.history import HISTORY_TOOLS
 from chatfold.agent.tools.sending import send_tool
@@ -32,7 +32,7 @@ async def chat_context_new(
     For when the background is long or muddled and has little to do with the question. chat_context_load takes it up again.
     """
     left = await _active()
-    await execution().chat.new_context(title, reason, run=execution().run)
+    await current_run().chat.new_context(title, reason, run=current_run().run)
     return await _moved(left)
 
 
@@ -44,8 +44,8 @@ async def chat_context_load(
     """Takes up an archived context again, in the place of the current one, which is shelved."""
     left = await _active()
     try:
-        chosen = await execution().chat.load_context(
-            query or None, context_id=context_id or None, run=execution().run
+        chosen = await current_run().chat.load_context(
+            query or None, context_id=context_id or None, run=current_run().run
         )
     except (NoSuchContext, ValueError) as refused:
         return _failed(str(refused.args[0]))
@@ -58,7 +58,7 @@ async def chat_context_list(limit: _Limit = 20) -> _Object:
     return {
         "success": True,
         "active": await _active(),
-        "contexts": await execution().chat.list_contexts(limit),
+        "contexts": await current_run().chat.contexts(limit),
     }
 
 
@@ -66,7 +66,7 @@ async def chat_context_list(limit: _Limit = 20) -> _Object:
 async def chat_context_clear_active() -> _Object:
     """Puts an empty context in the place of the current one, which is shelved."""
     left = await _active()
-    await execution().chat.clear_context("cleared", run=execution().run)
+    await current_run().chat.clear_context("cleared", run=current_run().run)
     return await _moved(left)
 
 
@@ -76,7 +76,7 @@ async def context_recall(context_id: str, mode: Literal["summary", "recent", "fu
     if context_id == await _active():
         return _failed("this is the active context")
     try:
-        await execution().chat.recall(context_id, mode, run=execution().run)
+        await current_run().chat.recall(context_id, mode, run=current_run().run)
     except NoSuchContext as refused:
         return _failed(str(refused.args[0]))
     return {"success": True, "contextId": context_id, "mode": mode}
@@ -87,15 +87,15 @@ def _failed(why: str) -> _Object:
 
 
 async def _active() -> str:
-    return (await execution().chat.now())[contexts].active.id
+    return (await current_run().chat.now())[contexts].active.id
 
 
 async def _moved(left: str) -> _Object:
     """Where we are now, and what became of the context that was left: nothing, if there was nothing in it."""
-    execution().begin_anew()
-    now = await execution().chat.now()
+    current_run().begin_anew()
+    now = await current_run().chat.now()
     state = now[contexts]
-    archived = [row for row in await now.list_contexts(1) if row.context_id == left]
+    archived = [row for row in await now.contexts(1) if row.context_id == left]
     return {
         "success": True,
         "contextId": state.active.id,

@@ -19,9 +19,9 @@ from xxhash import xxh3_128_hexdigest
 
 from chatfold.agent.progress import beginning
 from chatfold.agent.run_context import (
-    Execution,
     Refusal,
-    execution,
+    RunContext,
+    current_run,
     inject_assistant_once,
     inject_system_once,
 )
@@ -59,7 +59,7 @@ async def chat_history_search(
     query: Annotated[str, Meta(max_length=2000, description="all words of it must occur")], limit: _Count = 20
 ) -> _Object:
     """Finds what was said or done in this chat and is out of sight: summed up, in other contexts, taken back."""
-    now = await execution().chat.now()
+    now = await current_run().chat.now()
     try:
         hits = await now.search(query, limit=4 * limit)  # some are not for a model
     except ValueError as refused:
@@ -102,7 +102,7 @@ async def chat_load_history(
     max_chars: Annotated[int, Meta(ge=500, le=50_000)] = _MOST,
 ) -> _Object:
     """Shows the newest messages of this chat, in whatever context they were, without the current question."""
-    rows = await _said(execution(), keyword.casefold(), offset + count + 1)
+    rows = await _said(current_run(), keyword.casefold(), offset + count + 1)
     wanted = rows[offset : offset + count]
     lines = [f"[{_time(row['ts'])}] {row['role']}: {_indented(row['text'])}" for row in wanted]
     text, kept = _fitting(HISTORY, lines, max_chars)
@@ -113,8 +113,8 @@ async def chat_load_history(
 @tool(after_crash="again")
 async def agent_load_context(count: _Count = 20, offset: _Offset = 0) -> _Object:
     """Shows what the last runs in this chat were asked, did and answered, in a few words each."""
-    run = execution()
-    newest = reversed(await run.chat.executions(offset + count + 2))
+    run = current_run()
+    newest = reversed(await run.chat.runs(offset + count + 2))
     past = [done for done in newest if done.request_id != run.run]
     wanted = past[offset : offset + count]
     text, kept = _fitting(WORK, [_digest(done) for done in wanted], _MOST)
@@ -122,7 +122,7 @@ async def agent_load_context(count: _Count = 20, offset: _Offset = 0) -> _Object
     return _told(refused, loaded=kept, left_out=len(wanted) - kept, more=len(past) > offset + count)
 
 
-async def _said(run: Execution, keyword: str, enough: int) -> list[_Object]:
+async def _said(run: RunContext, keyword: str, enough: int) -> list[_Object]:
     """So many rows of the transcript, the newest first, from before the question that this run is about."""
     began = run.chat[executions].running.get(run.run, run.chat.seq + 1)
     kept: list[Entry] = []

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
-from chatfold.agent.messages import Called
-from chatfold.agent.run_context import Execution, call_id, execution
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.run_context import RunContext, call_id, current_run
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import IdConflict, SendConfirmed, SendFailed, SendRequested, Text
 from chatfold.projections.shapes.values import clean
@@ -31,7 +31,7 @@ def send_tool(*, after_crash: Literal["interrupted", "again"] = "interrupted") -
     @tool(after_crash="again")  # what that means for this send, its events tell
     async def chat_send(text: Annotated[str, Meta(description="what the user will read")]) -> dict[str, Any]:
         """Sends a message to the user. Nothing reaches them in any other way."""
-        run, parts = execution(), (Text(clean(text)),)
+        run, parts = current_run(), (Text(clean(text)),)
         if run.send is None:
             return _failed("this agent has no way to send anything")
         if not text.strip():
@@ -53,17 +53,17 @@ def _failed(why: str) -> dict[str, Any]:
     return {"success": False, "error": why}
 
 
-async def _own_call(run: Execution) -> Called:
+async def _own_call(run: RunContext) -> ToolCall:
     calls = [call for call in await run.chat.open_calls() if call.call == call_id()]
-    return calls[-1] if calls else Called(call_id(), run.chat.seq, "chat_send")
+    return calls[-1] if calls else ToolCall(call_id(), "chat_send", seq=run.chat.seq)
 
 
-def _ids(call: Called) -> tuple[str, str]:
+def _ids(call: ToolCall) -> tuple[str, str]:
     """What a send may go by: the call's id; if a careless provider gave it to another call before, with the seq."""
     return call.call, f"{call.call}#{call.seq}"
 
 
-async def _before(run: Execution, call: Called, parts: tuple[Text]) -> _Sending | None:
+async def _before(run: RunContext, call: ToolCall, parts: tuple[Text]) -> _Sending | None:
     """How far this very send came, if the call was made before."""
     last: _Sending | None = None
     async for entry in run.chat.entries(call.seq):
@@ -75,7 +75,7 @@ async def _before(run: Execution, call: Called, parts: tuple[Text]) -> _Sending 
     return last
 
 
-async def _requested(run: Execution, call: Called, parts: tuple[Text]) -> str:
+async def _requested(run: RunContext, call: ToolCall, parts: tuple[Text]) -> str:
     for send in _ids(call):
         with suppress(IdConflict):
             [entry] = await run.chat.record(SendRequested(send, parts), id=f"send:{send}", run=run.run)
@@ -84,7 +84,7 @@ async def _requested(run: Execution, call: Called, parts: tuple[Text]) -> str:
     raise AssertionError("a seq is of one entry")
 
 
-async def _sent(run: Execution, send: str, parts: tuple[Text]) -> dict[str, Any]:
+async def _sent(run: RunContext, send: str, parts: tuple[Text]) -> dict[str, Any]:
     assert run.send is not None
     try:
         await run.send(run.chat.key, send, parts)

@@ -31,7 +31,7 @@ from xxhash import xxh3_128_hexdigest
 
 from chatfold.agent.moment import Moment
 from chatfold.agent.progress import beginning
-from chatfold.agent.run_context import execution
+from chatfold.agent.run_context import current_run
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Event, SkillActivated
 from chatfold.projections import skills
@@ -102,7 +102,7 @@ def skill_tools(files: SkillFiles) -> tuple[Tool, ...]:
     async def skills_list() -> dict[str, Any]:
         """Which skills there are, what for, and which of them are in use."""
         await asyncio.to_thread(files.read)
-        active = (await execution().chat.now())[skills].active
+        active = (await current_run().chat.now())[skills].active
         rows = [
             {"name": skill.name, "description": skill.description, "active": skill.name in active}
             for skill in files.skills.values()
@@ -135,7 +135,7 @@ async def _activated(skill: Skill) -> bool:
         is_known = used is not None and used.fingerprint == skill.fingerprint
         return () if is_known else (SkillActivated(skill.name, skill.fingerprint, skill.text),)
 
-    return bool(await execution().chat.decide(once, run=execution().run))
+    return bool(await current_run().chat.append_if(once, run=current_run().run))
 
 
 def _fitting(lines: Iterable[str], most: int) -> Iterator[str]:

@@ -45,7 +45,7 @@ async def compaction_of(chat: Chat, seq: int) -> Compaction:
     if not isinstance(event, Compacted):
         raise NoSuchPoint(f"entry {seq} is no compaction", chat=chat.key, seq=seq)
     found = await compare(before, after)
-    texts = {message.seqs: text_of(message) for message in await before.shown()}
+    texts = {message.seqs: text_of(message) for message in await before.messages()}
     left = [Fate(item, survival(texts[item.seqs], event.summary)) for item in found.left]
     left.sort(key=lambda one: (one.item.kind != "user", one.kept.share))
     return Compaction(

@@ -85,7 +85,7 @@ async def context_of(
 ) -> Inspected:
     """What the model sees of the active context, or would see of another; ``rows``: the most of the archive."""
     now = await moment.now()
-    items = items_of(await now.shown(context_id), count)
+    items = items_of(await now.messages(context=context_id), count)
     context = _context(now, context_id)
     return Inspected(
         now.key,
@@ -97,7 +97,7 @@ async def context_of(
         _tokens(items, count),
         by_kind(items),
         _in_force(now, context.id),
-        tuple(await now.list_contexts(rows)),
+        tuple(await now.contexts(rows)),
         len(now[contexts].shelf),
     )
 
@@ -112,7 +112,7 @@ async def context_page(
 ) -> ContextPage:
     """``first``: an index; a negative one counts from the end, so that -200 gives the newest 200."""
     now = await moment.now()
-    items = items_of(await now.shown(context_id), count)
+    items = items_of(await now.messages(context=context_id), count)
     context = _context(now, context_id)
     first = max(0, len(items) + first) if first < 0 else first
     return ContextPage(
@@ -134,7 +134,7 @@ async def context_page(
 async def context_delta(before: Moment, after: Moment, *, count: Counter = estimate) -> ContextDelta:
     """From any moment of a chat to any other one, earlier or later."""
     one, other = await before.now(), await after.now()
-    old, new = items_of(await one.shown(), count), items_of(await other.shown(), count)
+    old, new = items_of(await one.messages(), count), items_of(await other.shown(), count)
     at, kept = common_ends(old, new)
     context = _context(other, None)
     return ContextDelta(

@@ -126,7 +126,7 @@ async def compare(before: Moment, after: Moment, *, count: Counter = estimate) -
     """Of any two moments, in any order, of one chat or of two."""
     one, other = await before.now(), await after.now()
     last = await shared(one, other)
-    messages = await one.shown(), await other.shown()
+    messages = await one.messages(), await other.messages()
     sides = keyed(messages[0], last), keyed(messages[1], last)
     left = tuple(item_of(message, count) for key, message in sides[0].items() if key not in sides[1])
     added = tuple(item_of(message, count) for key, message in sides[1].items() if key not in sides[0])
@@ -185,8 +185,8 @@ def _listed(request: Any) -> list[Any]:
 
 
 async def compare_archives(before: Moment, after: Moment) -> Archives:
-    one = {row.context_id: row for row in await before.list_contexts(None)}
-    other = {row.context_id: row for row in await after.list_contexts(None)}
+    one = {row.context_id: row for row in await before.contexts(None)}
+    other = {row.context_id: row for row in await after.contexts(None)}
     both = [(one[name], row) for name, row in other.items() if name in one]
     return Archives(
         tuple(row for name, row in other.items() if name not in one),

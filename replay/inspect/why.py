@@ -300,7 +300,7 @@ async def _is_shown(moment: Moment, entry: Entry) -> bool:
     """What is in the window is shown, but for a result without its call and what was injected before."""
     if not isinstance(entry.event, ToolReturned | Injected):
         return True
-    return any(entry.seq in message.seqs for message in await moment.shown())
+    return any(entry.seq in message.seqs for message in await moment.messages())
 
 
 # --- the entry itself ------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ async def details(session: Session, state: State, cells: int) -> list[Line]:
         case "context":
             return list(_context(await context_of(session.replay), cells))
         case "messages":
-            return list(_messages(await session.replay.shown(), cells))
+            return list(_messages(await session.replay.messages(), cells))
         case "event":
             return await _event(session, cells)
         case "diff":

@@ -173,7 +173,7 @@ async def _whole(out: Out, moment: Moment) -> _Texts:
     """A pipe is given whole texts: of each item, by its entries. A terminal has no room for them."""
     if out.is_terminal:
         return {}
-    return {message.seqs: preview(message, 1 << 62) for message in await moment.shown()}
+    return {message.seqs: preview(message, 1 << 62) for message in await moment.messages()}
 
 
 def _items(out: Out, found: Comparison, before: _Texts, after: _Texts) -> None:

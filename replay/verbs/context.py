@@ -102,7 +102,7 @@ async def _print(out: Out, moment: Moment, seen: Inspected, *, full: bool) -> No
     for one in seen.compactions:
         out.line(f"◆ c{one.number}: e{one.first}..e{one.last} are behind a summary", "magenta")
     whole = full or not out.is_terminal  # a pipe is given whole texts
-    messages = await moment.shown(seen.id) if whole else ()
+    messages = await moment.messages(context=seen.id) if whole else ()
     for index, item in enumerate(seen.items):
         _item(out, item, preview(messages[index], 1 << 62) if whole and not full else item.text)
         if full:

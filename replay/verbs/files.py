@@ -76,7 +76,7 @@ async def export(
             moment = await chat.at(await seq_of(chat, meant.last))
         found = await redacted(moment, rules) if rules else None
         report = found.report if found else Report(())
-        pieces = (found or moment).exported(form, model=model)
+        pieces = (found or moment).export_bytes(form, model=model)
         if path == "-":
             sys.stdout.flush()
             async for piece in pieces:

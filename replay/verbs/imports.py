@@ -66,7 +66,7 @@ def _tell(out: Out, report: Report) -> None:
 
 async def _import_export(out: Out, store: Store, path: Path, name: str) -> None:
     key = name or path.name.removesuffix(".jsonl")
-    chat = await store.import_(path, key)
+    chat = await store.import_chat(path, key)
     if out.json:
         out.value(Imported(key, chat.seq, chat.view.head.link))
     else:

@@ -127,7 +127,7 @@ class Explaining:
             return found, "", 0
         if wrong := changed_entry(then, self._events):
             return Change("request", then.request, now.request), self._is_another(wrong), wrong
-        request = request_of(now, await before.shown(), self._notes)
+        request = request_of(now, await before.messages(), self._notes)
         make = payload_for(then, self._notes)
         if request is not None and make is not None and fingerprint(sent := make(request)) == then.request:
             found = first_change(sent, self._model.payload(request), "request")

@@ -5,7 +5,7 @@
 
 Every run of the recording is run again by the agent's own code: its instructions, files, tools' schemas, policy, model settings
 and ``payload``. All else answers from the log: the model, the tools and what they did to the chat, summaries, the time, ids,
-waiting, ``execution().drawn``. Tools, callbacks and ``send`` are not called. Other people's entries stand where they stood.
+waiting, ``current_run().draw``. Tools, callbacks and ``send`` are not called. Other people's entries stand where they stood.
 The first difference is told, and nothing is done after it. A miss is a difference, never a live call; see ``offline``.
 """
 

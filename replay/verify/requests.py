@@ -95,7 +95,7 @@ async def made_again(
     told = Sent(before.key, entry.seq, number, event.model, event.provider, event.request)
     if entry.was:
         return msgspec.structs.replace(told, why="what was recorded of the call was erased")
-    request = request_of(event, await before.shown(), notes)
+    request = request_of(event, await before.messages(), notes)
     make = payload or payload_for(event, notes)
     if request is None or make is None:
         why = "the system text or the tools are not in the log" if request is None else _unknown(event)

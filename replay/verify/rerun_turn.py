@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, Result, Store
-from chatfold.agent.models import Answer, ModelFailed, Piece, fingerprint
+from chatfold.agent.models import ModelFailed, ModelReply, Piece, fingerprint
 from chatfold.agent.tools import Outcome, Tool, failed
 from chatfold.eventlog import (
     ChatExists,
@@ -54,7 +54,7 @@ async def rerun(
     agent.tools = {name: tool if name in live else recorded.tool(tool) for name, tool in agent.tools.items()}
     agent.ask = recorded.ask
     fork = await _forked(chat, before, key)
-    return fork, await agent.answer_anew(fork)
+    return fork, await agent.regenerate(fork)
 
 
 async def _before_answer(chat: Chat, seq: int) -> int:
@@ -126,7 +126,7 @@ class _Recorded:
             return failed(f"NotRecorded: {self._missed}")
         return found.pop(0) if len(found) > 1 else found[0]
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         if self._missed:
             raise ModelFailed(f"{self._missed}; name the tool to have it run for real")
         async for piece in self._agent.model.ask(payload):

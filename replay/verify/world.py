@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from chatfold.agent import Agent, Chat
-from chatfold.agent.messages import Called
-from chatfold.agent.models import Answer, Asked, ModelFailed, Piece
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelFailed, ModelReply, Piece
 from chatfold.agent.run import Ask, Run
 from chatfold.agent.run_context import DRAWN, Draw, Send, call_id
 from chatfold.agent.summary import Material
@@ -65,7 +65,7 @@ class Rehearsed:
     async def system(self, chat: Chat) -> str:
         return await self._agent.system(chat)
 
-    async def what_now(self, _call: Called) -> str:
+    async def what_now(self, _call: ToolCall) -> str:
         return "again"  # which gives what was recorded, whatever somebody decided then
 
     def is_wanted_elsewhere(self) -> bool:
@@ -78,7 +78,7 @@ class Rehearsed:
 
     # --- the model ---------------------------------------------------------------------------------------
 
-    async def _ask(self, _payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def _ask(self, _payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         recording = self._recording
         match [entry.event for entry in recording.batch()]:
             case []:
@@ -151,16 +151,16 @@ class Rehearsed:
         return self._recording.missed(_miss(self._recording, f"{DRAWN}{name}", "drawn"))
 
 
-def _answer(usage: dict[str, int], stop: str, said: Iterable[Event]) -> Answer:
+def _answer(usage: dict[str, int], stop: str, said: Iterable[Event]) -> ModelReply:
     parts: tuple[Part, ...] = ()
-    calls: list[Asked] = []
+    calls: list[ToolCall] = []
     for event in said:
         match event:
             case MessageAdded(parts=words):
                 parts = words
             case ToolCalled(call=call, name=name, args=args):
-                calls.append(Asked(call, name, args))
-    return Answer(parts, tuple(calls), usage, stop)
+                calls.append(ToolCall(call, name, args))
+    return ModelReply(parts, tuple(calls), usage, stop)
 
 
 def _failure(error: str, meta: dict[str, Json]) -> ModelFailed:

@@ -336,7 +336,7 @@ async def test_a_run_waits_and_compacts_and_uses_no_tool_twice(connect: Connect)
         for number in range(12):
             await chat.record(user(f"question {number} " + "long " * 200), assistant(f"answer {number}"))
         agent = Agent(model=connect(server), tools=[read], store=store, policy=Policy(summary=100))
-        result = await agent.run("c", "Why does the lexer drop newlines?")
+        result = await agent.run("Why does the lexer drop newlines?", chat="c")
         entries: list[Entry] = [entry async for entry in (await store.chat("c")).entries(1)]
     assert (result.outcome, result.text) == ("done", "Because of strip().")
     assert used == ["lexer.py"]

@@ -207,7 +207,7 @@ async def test_a_rewind_to_before_it_takes_it_out_of_use_and_it_can_be_loaded_ag
 async def test_a_name_that_is_not_there_is_refused_with_those_that_are_and_no_file_is_touched(
     chat: Chat, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chatfold.agent.run_context import Execution, enter
+    from chatfold.agent.run_context import RunContext, enter
 
     listed, load_it = skill_tools(SkillFiles(folder))
     opened: list[str] = []
@@ -218,7 +218,7 @@ async def test_a_name_that_is_not_there_is_refused_with_those_that_are_and_no_fi
         return original(self, *args, **kwargs)
 
     monkeypatch.setattr(Path, "open", watched)
-    enter(Execution(chat, "r1"), "c1")
+    enter(RunContext(chat, "r1"), "c1")
     result = await load_it.call({"name": name})
     assert result["success"] is False
     assert result["error"].endswith("; there are: docs, pdf")

@@ -15,7 +15,8 @@ import pytest_asyncio
 
 from chatfold.agent import Store
 from chatfold.agent.agent import Agent
-from chatfold.agent.models import Answer, Asked, ScriptedModel
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, ScriptedModel
 from chatfold.agent.tools import Outcome, Tool, by_name, used
 from chatfold.agent.tools.mcp import Http, ServerFailed, Stdio, mcp_tools
 from chatfold.eventlog import Data, File, Json, Text, ToolReturned
@@ -216,17 +217,17 @@ async def test_a_server_that_hangs_for_a_while(tools: Tools) -> None:
 @pytest.mark.smoke
 @together
 async def test_a_whole_run(tools: Tools) -> None:
-    asked = Answer(
+    asked = ModelReply(
         calls=(
-            Asked("c1", "time:get_current_time", {"timezone": "UTC"}),
-            Asked("c2", "odd:sleep", {"seconds": 60}),
-            Asked("c3", "odd:fail"),
+            ToolCall("c1", "time:get_current_time", {"timezone": "UTC"}),
+            ToolCall("c2", "odd:sleep", {"seconds": 60}),
+            ToolCall("c3", "odd:fail"),
         )
     )
     model = ScriptedModel([asked, "It is late."])
     store = Store.memory()
     async with Agent(model=model, tools=tools.values(), store=store, tool_seconds=3.0) as agent:
-        result = await agent.run("chat", "What time is it?")
+        result = await agent.run("What time is it?", chat="chat")
         chat = await store.chat("chat")
         back = {
             entry.event.call: entry.event

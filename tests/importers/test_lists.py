@@ -48,7 +48,7 @@ async def test_what_came_in_goes_out_in_the_same_shape(name: str) -> None:
             report, chat = await imported(store, path)
             given = read(path)
             shape = report.format
-            out = json.loads(b"".join([piece async for piece in chat.exported(shape)]))
+            out = json.loads(b"".join([piece async for piece in chat.export_bytes(shape)]))
             out = out["messages"] if isinstance(out, dict) else out
             if report.format == "ui":
                 assert out == given

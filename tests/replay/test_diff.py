@@ -25,7 +25,7 @@ from tests.support.histories import talks
 
 async def add_up(before: Moment, after: Moment) -> Comparison:
     found = await compare(before, after)
-    one, other = items_of(await before.shown()), items_of(await after.shown())
+    one, other = items_of(await before.messages()), items_of(await after.messages())
     old = [*found.left, *(change.before for change in found.changed)]
     new = [*found.added, *(change.after for change in found.changed)]
     assert len(old) + len(found.kept) == len(one) == found.before.items

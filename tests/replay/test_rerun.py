@@ -35,8 +35,8 @@ async def recorded(store: Store) -> Chat:
     agent = Agent(
         model=ScriptedModel([step(("look", {"where": 1})), "there", "bye"]), tools=[look], store=store
     )
-    await agent.run("chat", "where is it?")
-    await agent.run("chat", "thanks")
+    await agent.run("where is it?", chat="chat")
+    await agent.run("thanks", chat="chat")
     return await store.chat("chat")
 
 

@@ -201,7 +201,7 @@ async def test_what_was_left_out_of_an_export_is_no_divergence(tmp_path: Path) -
         chat = await talked(store)
         found = await redacted(chat, Rules.parse(["text:order"]))
         await found.export(tmp_path / "shared.jsonl")
-        shared = await store.import_(tmp_path / "shared.jsonl", "shared")
+        shared = await store.import_chat(tmp_path / "shared.jsonl", "shared")
         told = await verdict(shared)
         assert told.ok
         assert (told.proved, told.unprovable) == (0, (await verdict(chat)).proved)
