@@ -134,7 +134,7 @@ async def context_page(
 async def context_delta(before: Moment, after: Moment, *, count: Counter = estimate) -> ContextDelta:
     """From any moment of a chat to any other one, earlier or later."""
     one, other = await before.now(), await after.now()
-    old, new = items_of(await one.messages(), count), items_of(await other.shown(), count)
+    old, new = items_of(await one.messages(), count), items_of(await other.messages(), count)
     at, kept = common_ends(old, new)
     context = _context(other, None)
     return ContextDelta(
