@@ -14,12 +14,25 @@ from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.output import Out
 
 
-@verb("chatfold view", "chatfold view last", "chatfold view last@c1^", "chatfold view last --no-open --port 9000")
+@verb(
+    "chatfold view",
+    "chatfold view last",
+    "chatfold view last@c1^",
+    "chatfold view last --no-open --port 9000",
+)
 @click.argument("point", metavar="[CHAT[@POINT]]", default="", shell_complete=complete_chat)
-@click.option("--port", type=click.IntRange(0, 65535), help="Exactly this one; 0: any. Default: 8742, or another if that is taken.")
-@click.option("--no-open", "browser", flag_value=False, default=True, help="Print the link, and start no browser.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Exactly this one; 0: any. Default: 8742, or another if that is taken.",
+)
+@click.option(
+    "--no-open", "browser", flag_value=False, default=True, help="Print the link, and start no browser."
+)
 @click.option("--write", "writes", is_flag=True, help="The page may fork. Otherwise it only reads.")
-async def view(out: Out, store: str | None, *, point: str, port: int | None, browser: bool, writes: bool) -> None:
+async def view(
+    out: Out, store: str | None, *, point: str, port: int | None, browser: bool, writes: bool
+) -> None:
     """The debugger in a browser: what the model saw at any point, what left its sight, when and why. Ctrl-C ends it.
 
     The page is for you alone: this machine, this user, whoever has the link. It reads; --write lets it fork.
@@ -38,17 +51,27 @@ async def view(out: Out, store: str | None, *, point: str, port: int | None, bro
             chat = await (kept.chat(only) if only else find_chat(kept, meant.chat))
             at = f"e{await seq_of(chat, meant.last)}" if meant.last else ""
             start = path_to(chat.key, at)
-        name = Path(place).absolute().name if isinstance(place, Path) else str(place).partition("?")[0].rpartition("/")[2]
-        desk = Desk(kept, str(Path(place).absolute()) if isinstance(place, Path) else place, name, only=only)
+        desk = Desk(kept, *_names(place), only=only)
         await serve(desk, start=start, port=port, browser=browser, writes=writes, say=out.line)
+
+
+def _names(place: Path | str) -> tuple[str, str]:
+    """Of the store: for us, and for people."""
+    if isinstance(place, Path):
+        return str(place.absolute()), place.absolute().name
+    return place, place.partition("?")[0].rpartition("/")[2]
 
 
 @asynccontextmanager
 async def _place(place: Path | str, *, writes: bool) -> AsyncIterator[tuple[Store, str]]:
     """The store, to read or to write; and the key if the place is but one chat, which is only ever read."""
-    if writes and not (isinstance(place, Path) and place.is_file()):
+    if writes and (isinstance(place, str) or _is_store(place)):
         async with Store(place) as store:
             yield store, ""
     else:
         async with opened(place, keep_caches=True) as found:
             yield found
+
+
+def _is_store(place: Path) -> bool:
+    return (place / "chats").is_dir()

@@ -11,11 +11,12 @@ from chatfold.projections.activity import turn
 from chatfold.projections.lifetimes import stays, summary_stays
 from chatfold.projections.prompt import first_difference
 from chatfold.projections.usage import spent
-from chatfold.replay.inspect.pairs import belonging
-from chatfold.replay.inspect.items import item_of, kind_name, numbered
+from chatfold.replay.inspect.entries import describe_parts, kind_name, row
+from chatfold.replay.inspect.items import item_of
 from chatfold.replay.inspect.matching import sent as comparable
-from chatfold.replay.inspect.entries import parts_told, row
-from chatfold.replay.output import as_json, indented
+from chatfold.replay.inspect.pairs import pair_of
+from chatfold.replay.inspect.points import numbered
+from chatfold.replay.inspect.serial import json_lines, json_text
 from chatfold.replay.web.limits import limit_of
 
 CAP = 1 << 16  # characters of a text, unless all of it is asked for
@@ -81,7 +82,9 @@ def sight(moment: Moment) -> Sight:
     for seq, (control, number) in numbered(state).items():
         letter = letters.get(control.kind)
         name = f"{letter}{number}" if letter else ""
-        marks.append(ControlMark(seq, control.kind, name, control.id, control.title, control.first, control.last))
+        marks.append(
+            ControlMark(seq, control.kind, name, control.id, control.title, control.first, control.last)
+        )
     return Sight(
         moment.seq,
         [(one.first, one.last, one.entered, one.left) for one in stays(state, moment.seq)],
@@ -121,7 +124,14 @@ async def event_at(moment: Moment, seq: int, *, whole: bool = False) -> EventAns
     [entry] = await moment.log.last(moment.key, 1, seq)
     most = None if whole else CAP
     one = row(entry)
-    facts = {"run": entry.run, "id": entry.id, "batch": entry.batch, "sum": entry.sum, "prev": entry.prev, "erased": entry.was}
+    facts = {
+        "run": entry.run,
+        "id": entry.id,
+        "batch": entry.batch,
+        "sum": entry.sum,
+        "prev": entry.prev,
+        "erased": entry.was,
+    }
     return EventAnswer(
         entry.seq,
         entry.ts,
@@ -130,10 +140,10 @@ async def event_at(moment: Moment, seq: int, *, whole: bool = False) -> EventAns
         getattr(entry.event, "name", ""),
         one.failed,
         _body(_said(entry, one.text), most),
-        _body(indented(msgspec.to_builtins(entry.event, enc_hook=str)), most),
+        _body(json_lines(msgspec.to_builtins(entry.event, enc_hook=str)), most),
         _body(await _line(moment, seq), most),
         {name: value for name, value in facts.items() if value},
-        await belonging(moment, entry),
+        await pair_of(moment, entry),
     )
 
 
@@ -141,7 +151,7 @@ def _said(entry: Entry, told: str) -> str:
     event = entry.event
     parts = getattr(event, "parts", None)
     if parts is not None:
-        return parts_told(parts)
+        return describe_parts(parts)
     match event:
         case Compacted(summary=summary):
             return summary
@@ -221,7 +231,9 @@ async def request_at(
     tokens = [item_of(one).tokens for one in messages]
     same = 0
     if previous is not None:
-        difference = first_difference(list(map(comparable, await previous.messages())), list(map(comparable, messages)))
+        difference = first_difference(
+            list(map(comparable, await previous.messages())), list(map(comparable, messages))
+        )
         same = len(messages) if difference is None else difference
     number, found = 0, None
     if entry is not None:
@@ -258,16 +270,20 @@ def _shown(message: Message, tokens: int) -> MessageShown:
         item_of(message).kind,
         message.seqs,
         tokens,
-        _body(parts_told(message.parts), CAP),
-        tuple(Call(call.name, call.seq, _body(as_json(msgspec.to_builtins(call.args)), CAP)) for call in message.calls),
+        _body(describe_parts(message.parts), CAP),
         tuple(
-            Result(one.name, one.seq, one.call, one.failed, _body(parts_told(one.parts), CAP)) for one in message.results
+            Call(call.name, call.seq, _body(json_text(msgspec.to_builtins(call.args)), CAP))
+            for call in message.calls
+        ),
+        tuple(
+            Result(one.name, one.seq, one.call, one.failed, _body(describe_parts(one.parts), CAP))
+            for one in message.results
         ),
     )
 
 
 def _text_of(system: Any) -> str:
-    return system if isinstance(system, str) else as_json(system)
+    return system if isinstance(system, str) else json_text(system)
 
 
 async def request_json(moment: Moment, before: Moment, entry: Entry | None, shape: str) -> str:
@@ -277,13 +293,13 @@ async def request_json(moment: Moment, before: Moment, entry: Entry | None, shap
 
         found = await sent(moment, seq=entry.seq)
         if found.payload is not None:
-            return indented(found.payload)
+            return json_lines(found.payload)
     made = await before.messages("neutral" if shape == "sent" else shape)
-    return indented(msgspec.to_builtins(made, enc_hook=str))
+    return json_lines(msgspec.to_builtins(made, enc_hook=str))
 
 
 async def answer_to(moment: Moment, entry: Entry | None) -> Entry | None:
-    seq = (await belonging(moment, entry)).get("answer", 0) if entry is not None else 0
+    seq = (await pair_of(moment, entry)).get("answer", 0) if entry is not None else 0
     return (await moment.log.last(moment.key, 1, seq))[0] if seq else None
 
 
@@ -291,7 +307,7 @@ async def around(moment: Moment, seq: int) -> tuple[Entry | None, int]:
     """The request that entry is about: itself, or the one it answers; and the seq of the request before, or 0."""
     [entry] = await moment.log.last(moment.key, 1, seq) if seq else [None]
     if entry is not None and isinstance(entry.event, ModelReturned):
-        asked = (await belonging(moment, entry)).get("request", 0)
+        asked = (await pair_of(moment, entry)).get("request", 0)
         entry = (await moment.log.last(moment.key, 1, asked))[0] if asked else None
     asked_entry = entry if entry is not None and isinstance(entry.event, ModelCalled) else None
     start = asked_entry.seq - 1 if asked_entry is not None else seq
@@ -301,5 +317,3 @@ async def around(moment: Moment, seq: int) -> tuple[Entry | None, int]:
         if other.seq < start - 4096:
             break
     return asked_entry, 0
-
-

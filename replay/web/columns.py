@@ -24,8 +24,6 @@ import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from chatfold.eventlog import (
-    Compacted,
-    ContextRecalled,
     Entry,
     Head,
     MessageAdded,
@@ -37,9 +35,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.eventlog.search_text import OURS
-from chatfold.projections.prompt import RECALLED, SUMMARY
-from chatfold.projections.tokens import FRAMING, estimate, of_event
 from chatfold.replay.inspect.entries import is_failure, row
+from chatfold.replay.inspect.sizes import cost_of
 
 VERSION = 1
 KINDS = (
@@ -83,14 +80,16 @@ class Columns:
 
     def _take(self, entry: Entry) -> None:
         event = entry.event
-        self.ts.append(entry.ts)
-        self.tokens.append(_cost(entry))
+        self.ts.append(entry.time)
+        self.tokens.append(cost_of(event))
         self.pair.append(self._paired(entry))
         self.kind.append(_CODES.get(row(entry, most=1).what, 0))
         self.flags.append(_flags(entry))
         self.head = Head(entry.seq, entry.link)
         if isinstance(event, ToolCalled | ModelCalled):
-            waiting, name = (self._calls, event.call) if isinstance(event, ToolCalled) else (self._asked, entry.run or "")
+            waiting, name = (
+                (self._calls, event.call) if isinstance(event, ToolCalled) else (self._asked, entry.run or "")
+            )
             waiting.pop(name, None)
             waiting[name] = entry.seq
             if len(waiting) > _WAITING:
@@ -118,7 +117,9 @@ class Columns:
     def dump(self, epoch: str) -> bytes:
         """``epoch``: of the erasures, from before the entries were read."""
         data = self.packed()
-        title = _Title(VERSION, epoch, self.head, len(self), self._calls, self._asked, xxh3_128_hexdigest(data))
+        title = _Title(
+            VERSION, epoch, self.head, len(self), self._calls, self._asked, xxh3_128_hexdigest(data)
+        )
         return msgspec.json.encode(title) + b"\n" + data
 
     @classmethod
@@ -156,15 +157,6 @@ def _little(column: "array[float] | array[int]") -> bytes:
     if sys.byteorder == "big":
         column.byteswap()
     return column.tobytes()
-
-
-def _cost(entry: Entry) -> int:
-    match entry.event:
-        case Compacted(summary=summary):
-            return FRAMING + estimate(SUMMARY + summary)
-        case ContextRecalled(id=id, mode=mode, text=text):
-            return FRAMING + estimate(RECALLED.format(id=id, mode=mode) + text)
-    return of_event(entry.event, estimate)
 
 
 def _flags(entry: Entry) -> int:

@@ -62,7 +62,11 @@ class OpenChat:
                     await asyncio.sleep(0)
                     if loop.time() > until:
                         break
-            if self._epoch is not None and len(self.columns) - self._stored >= _STORE_AFTER and len(self.columns) == end:
+            if (
+                self._epoch is not None
+                and len(self.columns) - self._stored >= _STORE_AFTER
+                and len(self.columns) == end
+            ):
                 self._stored = len(self.columns)
                 await asyncio.to_thread(self._kept.store, self.key, self.columns, self._epoch)
             return self.columns

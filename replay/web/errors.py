@@ -17,8 +17,8 @@ _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
     (ChatDeleted, "gone", 404),
     (NoSuchChat, "gone", 404),
     (NoSuchPoint, "point", 404),
-    (ChatfoldError, "refused", 409),
     (ValueError, "refused", 400),
+    (ChatfoldError, "refused", 409),
     (OSError, "failed", 500),
 )
 EXPECTED = tuple(kind for kind, _, _ in _KINDS)
@@ -26,8 +26,10 @@ EXPECTED = tuple(kind for kind, _, _ in _KINDS)
 
 def problem(error: Exception) -> tuple[int, dict[str, Any]]:
     """The status and the value."""
-    kind, status = next(((name, code) for one, name, code in _KINDS if isinstance(error, one)), ("failed", 500))
-    value: dict[str, Any] = {"v": 1, "error": str(error), "kind": kind}
+    kind, status = next(
+        ((name, code) for one, name, code in _KINDS if isinstance(error, one)), ("failed", 500)
+    )
+    value: dict[str, Any] = {"error": str(error), "kind": kind}
     if isinstance(error, ChatfoldError):
         path = error.path.name if error.path is not None else ""
         value |= {"chat": error.chat or "", "seq": error.seq or 0, "file": path, "offset": error.offset or 0}

@@ -18,8 +18,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from chatfold.replay.inspect.serial import json_object
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -79,7 +81,9 @@ class Guard:
             return PlainTextResponse("Another site asked for this.\n", 403)
         if not self._is_session(headers.get("cookie", "")):
             if scope["path"].startswith("/api/"):
-                return JSONResponse({"v": 1, "error": ENDED, "kind": "session"}, 401)
+                return Response(
+                    json_object({"error": ENDED, "kind": "session"}), 401, media_type="application/json"
+                )
             return PlainTextResponse(ENDED + "\n", 401)
         if scope["method"] in ("GET", "HEAD"):
             return None
@@ -104,12 +108,16 @@ class Guard:
         return morsel is not None and hmac.compare_digest(morsel.value.encode(), self._session.encode())
 
     def _let_in(self, path: str, query: dict[str, list[str]], site: str) -> Response:
-        rest = urlencode([(name, value) for name, values in query.items() if name != "token" for value in values])
+        rest = urlencode(
+            [(name, value) for name, values in query.items() if name != "token" for value in values]
+        )
         clean = "/" + path.lstrip("/") + (f"?{rest}" if rest else "")
         if site in _SAME:
             response: Response = RedirectResponse(clean, 303)
         else:  # A strict cookie is not sent along with a navigation that began elsewhere: this page begins another one.
-            response = HTMLResponse(f'<!DOCTYPE html><meta http-equiv="refresh" content="0;url={_attribute(clean)}">')
+            response = HTMLResponse(
+                f'<!DOCTYPE html><meta http-equiv="refresh" content="0;url={_attribute(clean)}">'
+            )
         response.set_cookie(self._cookie, self._session, path="/", httponly=True, samesite="strict")
         return response
 

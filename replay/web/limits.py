@@ -19,4 +19,6 @@ _LIMITS = {
 
 def limit_of(model: str) -> int:
     name = model.rpartition("/")[2]
-    return next((limit for start, limit in sorted(_LIMITS.items(), reverse=True) if name.startswith(start)), 0)
+    return next(
+        (limit for start, limit in sorted(_LIMITS.items(), reverse=True) if name.startswith(start)), 0
+    )

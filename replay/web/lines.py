@@ -21,8 +21,7 @@ from chatfold.eventlog import (
 from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
 from chatfold.projections.usage import spent
-from chatfold.replay.inspect.items import kind_name
-from chatfold.replay.inspect.entries import is_failure, parts_told, row
+from chatfold.replay.inspect.entries import describe_parts, is_failure, kind_name, row
 
 MOST = 500  # lines at once
 _CHARACTERS = 240
@@ -53,7 +52,9 @@ def line(entry: Entry) -> Line:
     one = row(entry, most=_CHARACTERS)
     head, text = _told(entry.event, one.text)
     cost = _cost(entry.event)
-    return Line(entry.seq, entry.ts, one.what, kind_name(entry.event), text, head, entry.run or "", one.failed, cost)
+    return Line(
+        entry.seq, entry.ts, one.what, kind_name(entry.event), text, head, entry.run or "", one.failed, cost
+    )
 
 
 def _told(event: Event, text: str) -> tuple[str, str]:
@@ -61,11 +62,13 @@ def _told(event: Event, text: str) -> tuple[str, str]:
         case ToolCalled(name=name, args=args):
             return name, one_line(_arguments(args), _CHARACTERS)
         case ToolReturned(parts=parts):
-            return "", one_line(parts_told(parts, _CHARACTERS), _CHARACTERS)
+            return "", one_line(describe_parts(parts, _CHARACTERS), _CHARACTERS)
         case MessageAdded(parts=parts) | Injected(parts=parts):
-            return "", one_line(parts_told(parts, _CHARACTERS), _CHARACTERS)
+            return "", one_line(describe_parts(parts, _CHARACTERS), _CHARACTERS)
         case Compacted(count=count, summary=summary):
-            return f"{count} {'item' if count == 1 else 'items'} behind a summary", one_line(summary, _CHARACTERS)
+            return f"{count} {'item' if count == 1 else 'items'} behind a summary", one_line(
+                summary, _CHARACTERS
+            )
         case ContextRecalled(id=id, mode=mode):
             return id, f"{mode}, reference only"
         case ContextOpened(title=title, id=id):

@@ -1,9 +1,9 @@
 """Live: what is written to a chat while a page looks at it, as server-sent events; also by other processes.
 
-    append   lines and columns of the new entries, with the ``id`` to go on from: nothing is missed, and nothing comes twice
-    sight    the stays again, when something left or came back
-    delta    the next piece of an answer that is being given
-    error    why it ends: the chat was deleted, or is damaged
+append   lines and columns of the new entries, with the ``id`` to go on from: nothing is missed, and nothing comes twice
+sight    the stays again, when something left or came back
+delta    the next piece of an answer that is being given
+error    why it ends: the chat was deleted, or is damaged
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 
 from chatfold.eventlog import ChatfoldError, Entry
 from chatfold.projections import contexts
-from chatfold.replay.output import as_json
+from chatfold.replay.inspect.serial import json_object
 from chatfold.replay.web.answers import chat_info, sight
 from chatfold.replay.web.desk import Desk, OpenChat
 from chatfold.replay.web.errors import problem
@@ -84,10 +84,14 @@ async def _pieces(desk: Desk, chat: OpenChat, some: list[Any]) -> list[bytes]:
     entries = [one for one in some if isinstance(one, Entry)]
     error = next((one for one in some if isinstance(one, Exception)), None)
     found = [] if not entries else await _appended(chat, entries)
-    found += [_event("delta", as_json({"v": 1, "text": one.decode("utf-8", "replace")})) for one in some if isinstance(one, bytes)]
+    found += [
+        _event("delta", json_object({"text": one.decode("utf-8", "replace")}))
+        for one in some
+        if isinstance(one, bytes)
+    ]
     if error is not None:
         desk.forget(chat.key)
-        found.append(_event("error", as_json(problem(error)[1])))
+        found.append(_event("error", json_object(problem(error)[1])))
     if None in some:
         found.append(b"")
     return [piece for piece in found if piece]
@@ -102,20 +106,19 @@ async def _appended(chat: OpenChat, entries: list[Entry]) -> list[bytes]:
     columns = await chat.read_on(last, seconds=1.0)
     has_all = first <= len(columns) >= last
     value: dict[str, Any] = {
-        "v": 1,
         "chat": chat_info(moment),
         "first": first,
         "lines": [line(entry) for entry in entries],
         "columns": b64encode(columns.packed(first, last)).decode() if has_all else "",
         "again": known > len(columns),  # something was erased: all columns are others
     }
-    found = [_event("append", as_json(value), last)]
+    found = [_event("append", json_object(value), last)]
     changed = moment[contexts].changed
     if changed != before or changed >= first:
-        found.append(_event("sight", as_json({"v": 1, "sight": sight(moment)})))
+        found.append(_event("sight", json_object({"sight": sight(moment)})))
     return found
 
 
-def _event(name: str, data: str, id: int | None = None) -> bytes:  # noqa: A002
+def _event(name: str, data: str, id: int | None = None) -> bytes:
     head = f"id: {id}\n" if id is not None else ""
     return f"{head}event: {name}\ndata: {data}\n\n".encode("utf-8", "backslashreplace")

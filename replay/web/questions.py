@@ -11,11 +11,11 @@ from chatfold.eventlog import ChatfoldError
 from chatfold.eventlog.search_text import text_of
 from chatfold.projections import contexts
 from chatfold.replay.inspect.diff import Comparison, compare
-from chatfold.replay.inspect.items import Item
 from chatfold.replay.inspect.entries import row
+from chatfold.replay.inspect.forks import family
+from chatfold.replay.inspect.items import Item
 from chatfold.replay.inspect.why import Now, Trace, Traces, survived, trace
 from chatfold.replay.verify.divergence import Verdict
-from chatfold.replay.inspect.forks import family
 from chatfold.replay.web.desk import Desk, OpenChat
 
 _FOLLOWED = 12  # compactions that a summary is followed through
@@ -34,7 +34,9 @@ async def difference(before: Moment, after: Moment) -> Difference:
     words: dict[int, float] = {}
     if len(steps) == 1 and before.key == after.key:
         texts = await _texts(before, found.left)
-        words = {item.seq: survived(texts.get(item.seq, ""), steps[0].summary) for item in found.left if item.seq}
+        words = {
+            item.seq: survived(texts.get(item.seq, ""), steps[0].summary) for item in found.left if item.seq
+        }
     return Difference(found, words)
 
 
@@ -112,7 +114,11 @@ async def tree(desk: Desk, key: str) -> list[Branch]:
 
 def _turns(moment: Moment, after: int) -> list[int]:
     state = moment[contexts]
-    return [seq for number in range(state.turn_at(after) + 1, state.turn_at(moment.seq) + 1) if (seq := state.asked_at(number)) > after]
+    return [
+        seq
+        for number in range(state.turn_at(after) + 1, state.turn_at(moment.seq) + 1)
+        if (seq := state.asked_at(number)) > after
+    ]
 
 
 # --- the verdict -----------------------------------------------------------------------------------------
@@ -176,7 +182,14 @@ async def _hits(desk: Desk, one: Listed, query: str, kinds: frozenset[str]) -> H
         if len(found) < _TRACED:
             [traced] = (await trace(chat, f"e{hit.seq}")).traces
         found.append(
-            Hit(hit.seq, what, chat[contexts].turn_at(hit.seq), hit.preview, traced.now if traced else None, _left(traced))
+            Hit(
+                hit.seq,
+                what,
+                chat[contexts].turn_at(hit.seq),
+                hit.preview,
+                traced.now if traced else None,
+                _left(traced),
+            )
         )
     return Hits(one.key, one.outline.title, found, has_more=len(hits) > _HITS)
 

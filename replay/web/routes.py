@@ -15,16 +15,17 @@ from starlette.staticfiles import StaticFiles
 
 from chatfold.eventlog import NoSuchPoint
 from chatfold.replay.inspect.address import point
+from chatfold.replay.inspect.listing import list_rows
 from chatfold.replay.inspect.points import seq_of
-from chatfold.replay.output import as_json
+from chatfold.replay.inspect.serial import json_object
 from chatfold.replay.web import answers, questions
 from chatfold.replay.web.columns import KINDS
 from chatfold.replay.web.desk import Desk, OpenChat
 from chatfold.replay.web.errors import EXPECTED, problem
-from chatfold.replay.web.lines import lines
-from chatfold.replay.web.listing import listing, spark
 from chatfold.replay.web.files import PAGE, STATIC, VERSION
+from chatfold.replay.web.lines import lines
 from chatfold.replay.web.live import tail
+from chatfold.replay.web.sparks import spark
 
 _CHUNK = 0.25  # seconds of reading before a part of the columns is given
 
@@ -59,7 +60,7 @@ def make_app(desk: Desk, ended: asyncio.Event, *, writes: bool = False) -> Starl
             Route("/", _page),
             Route("/c/{key:path}", _page),
         ],
-        exception_handlers={kind: _told for kind in EXPECTED},
+        exception_handlers=dict.fromkeys(EXPECTED, _told),
     )
 
 
@@ -86,12 +87,12 @@ async def _told(_: Request, error: Exception) -> Response:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    text = as_json(msgspec.to_builtins(value, enc_hook=str))
+    text = json_object(value)
     return Response(text.encode("utf-8", "backslashreplace"), status, media_type="application/json")
 
 
 def _answer(name: str, value: Any) -> Response:
-    return _json({"v": 1, name: value})
+    return _json({name: value})
 
 
 class _Api:
@@ -103,10 +104,12 @@ class _Api:
     # --- the store ---------------------------------------------------------------------------------------
 
     async def store(self, _: Request) -> Response:
-        return _json({"v": 1, "name": self._desk.name, "only": self._desk.only, "writes": self._writes, "kinds": KINDS})
+        return _json(
+            {"name": self._desk.name, "only": self._desk.only, "writes": self._writes, "kinds": KINDS}
+        )
 
     async def chats(self, _: Request) -> Response:
-        return _answer("chats", await listing(self._desk.store))
+        return _answer("chats", await list_rows(self._desk.store))
 
     async def spark(self, request: Request) -> Response:
         return _answer("spark", await spark(await self._chat(request)))
@@ -177,7 +180,10 @@ class _Api:
         if previous:
             async with chat.at(previous - 1) as earlier:
                 pass
-        return _answer("request", await answers.request_at(now, before, earlier, entry, await answers.answer_to(now, entry)))
+        return _answer(
+            "request",
+            await answers.request_at(now, before, earlier, entry, await answers.answer_to(now, entry)),
+        )
 
     async def difference(self, request: Request) -> Response:
         """From ``a`` to ``b``, which may be a point of another chat, ``other``."""
@@ -192,7 +198,9 @@ class _Api:
 
     async def why(self, request: Request) -> Response:
         chat = await self._chat(request)
-        return _answer("why", await questions.why(await chat.replay.chat.now(), request.query_params.get("q", "")))
+        return _answer(
+            "why", await questions.why(await chat.replay.chat.now(), request.query_params.get("q", ""))
+        )
 
     async def tree(self, request: Request) -> Response:
         return _answer("tree", await questions.tree(self._desk, request.query_params.get("chat", "")))
@@ -233,7 +241,7 @@ class _Fork(msgspec.Struct):
 
 
 def _piece(value: Any) -> bytes:
-    return (as_json(msgspec.to_builtins({"v": 1, "hits": value}, enc_hook=str)) + "\n").encode("utf-8", "backslashreplace")
+    return (json_object({"hits": value}) + "\n").encode("utf-8", "backslashreplace")
 
 
 def _number(request: Request, name: str, default: int) -> int:

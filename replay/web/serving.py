@@ -38,7 +38,13 @@ async def serve(
     ended = asyncio.Event()
     app = Guard(make_app(desk, ended, writes=writes), port=number, token=token, writes=writes)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="off", timeout_graceful_shutdown=1
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="off",
+        timeout_graceful_shutdown=1,
     )
     server = _Server(config, ended)
     link = f"http://127.0.0.1:{number}{start}{'&' if '?' in start else '?'}token={token}"
@@ -88,4 +94,3 @@ def listen(port: int | None, say: Callable[[str], None]) -> socket.socket:
 def path_to(key: str, at: str = "") -> str:
     """The path of a chat in the page."""
     return f"/c/{quote(key, safe='')}" + (f"?{urlencode({'at': at})}" if at else "")
-

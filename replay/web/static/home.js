@@ -12,7 +12,7 @@ import { oneLine } from "./text.js";
 import { turnTheme } from "./theme.js";
 import { Brand } from "./top.js";
 
-/** @typedef {{key: string, title?: string, preview?: string, turns?: number, active?: number, parent?: string, at?: number, is_open?: boolean, error?: string}} Chat */
+/** @typedef {{key: string, title?: string, preview?: string, turns?: number, active?: number, parent?: {parent: string, at: number} | null, is_open?: boolean, error?: string}} Chat */
 /** @typedef {{chat: Chat, depth: number, forks: number, isFork: boolean}} Row */
 
 /** @type {import("./vendor/preact.js").Signal<Chat[] | null>} */
@@ -72,7 +72,7 @@ function List({ all, scroller }) {
   }, [rows]);
   const [first, last] = useSight(scroller, tops);
   const isTop = new Set(all.map((one) => one.key));
-  const forks = all.filter((one) => one.parent && isTop.has(one.parent)).length;
+  const forks = all.filter((one) => one.parent && isTop.has(one.parent.parent)).length;
   const running = all.filter((one) => one.is_open).length;
   const height = rows.length ? tops[rows.length - 1] + (rows[rows.length - 1].isFork ? LOW : TALL) : 0;
   const key = (/** @type {KeyboardEvent} */ event) => {
@@ -137,7 +137,8 @@ function rowsOf(all, open, kind) {
   /** @type {Chat[]} */
   const tops = [];
   for (const one of all) {
-    if (one.parent && keys.has(one.parent) && one.parent !== one.key) below.set(one.parent, [...(below.get(one.parent) ?? []), one]);
+    const parent = one.parent?.parent;
+    if (parent && keys.has(parent) && parent !== one.key) below.set(parent, [...(below.get(parent) ?? []), one]);
     else tops.push(one);
   }
   /** @type {Row[]} */
@@ -160,12 +161,12 @@ function ChatRow({ row, top, at, isChosen, count }) {
   const told = isFork || chat.error ? undefined : sparkOf(chat.key, chat.active ?? 0);
   const common = { id: `chat-${at}`, role: "option", "aria-selected": isChosen, "aria-setsize": count, "aria-posinset": at + 1, style: { transform: `translateY(${top}px)` }, onClick: () => goToChat(chat.key) };
   if (isFork) {
-    return html`<div class=${`home-fork ${isChosen ? "chosen" : ""}`} ...${common}><span style=${{ width: `${18 + 22 * Math.min(depth - 1, 6)}px` }}></span><${Sign} name="forked" colour="ink" /><span class="mono said">${oneLine(chat.key)}</span><span class="quiet">from e${chat.at}</span><span class="grow cut said quiet">${oneLine(chat.preview ?? "")}</span><span class="quiet">${chat.active ? ago(chat.active) : ""}</span></div>`;
+    return html`<div class=${`home-fork ${isChosen ? "chosen" : ""}`} ...${common}><span style=${{ width: `${18 + 22 * Math.min(depth - 1, 6)}px` }}></span><${Sign} name="forked" colour="ink" /><span class="mono said">${oneLine(chat.key)}</span><span class="quiet">from e${chat.parent?.at}</span><span class="grow cut said quiet">${oneLine(chat.preview ?? "")}</span><span class="quiet">${chat.active ? ago(chat.active) : ""}</span></div>`;
   }
   return html`<div class=${`home-row ${isChosen ? "chosen" : ""}`} ...${common}>
     <div class="home-title"><p class="row"><b class="said cut">${oneLine(chat.title || chat.key)}</b>${chat.is_open && html`<span class="chip small"><span class="dot off"></span>running</span>`}${chat.error && html`<span class="chip red small">unreadable</span>`}
       ${forks > 0 && html`<button class="plain" aria-expanded=${unfolded.value.has(chat.key)} onClick=${(/** @type {Event} */ event) => { event.stopPropagation(); fold(chat.key); }}><${Sign} name="forked" /> ${counted(forks, "fork")} <${Sign} name=${unfolded.value.has(chat.key) ? "down" : "right"} /></button>`}</p>
-      <p class="row"><span class="mono quiet said">${oneLine(chat.key)}</span><span class="quiet cut said">${oneLine(chat.error ?? chat.preview ?? "")}</span></p></div>
+      <p class="row"><span class="mono quiet said">${oneLine(chat.key)}</span><span class="quiet cut said">${oneLine(chat.error || chat.preview || "")}</span></p></div>
     <div class="home-spark"><${Spark} told=${told} /></div>
     <div class="number"><p>${told ? short(told.now) : ""}</p><p class="small quiet">${told && told.count > 0 && html`<span class="k-summary">◆ ${told.count}</span> `}${told && told.limit ? percent(told.now, told.limit) : ""}</p></div>
     <div class="number quiet">${chat.turns ? grouped(chat.turns) : "–"}</div><div class="number quiet">${told ? grouped(told.events) : ""}</div><div class=${`number ${told?.errors ? "k-red" : "quiet"}`}>${told ? (told.errors ? grouped(told.errors) : "–") : ""}</div><div class="number quiet">${chat.active ? ago(chat.active) : ""}</div></div>`;

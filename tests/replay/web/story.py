@@ -1,15 +1,15 @@
 """A chat to look at, recorded by an agent that really runs: two compactions, another context, a recall, errors, a checkpoint, and forks.
 
-    python -m tests.replay.web.story FOLDER
+python -m tests.replay.web.story FOLDER
 """
 
 import asyncio
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from chatfold import Agent, ModelReply, ScriptedModel, Store, ToolCall, tool
+from chatfold import Agent, Chat, ModelReply, ScriptedModel, Store, Tool, ToolCall, tool
 from chatfold.agent.compaction import Policy
 from chatfold.eventlog import Text
 from chatfold.eventlog.files.storage import FileStorage
@@ -33,7 +33,12 @@ _TURNS: tuple[tuple[str, tuple[tuple[str, str, int, str], ...], str], ...] = (
         (
             ("I'll look at the layout first.", "list_files", 900, "."),
             ("", "read_file", 5200, "tests/test_client.py"),
-            ("The delay is compared with the wall clock, which explains it.", "grep", 1200, '"time.sleep" src/'),
+            (
+                "The delay is compared with the wall clock, which explains it.",
+                "grep",
+                1200,
+                '"time.sleep" src/',
+            ),
             ("", "run_tests", -4700, "tests/test_client.py --count 20"),
             ("", "edit_file", 340, "tests/test_client.py"),
             ("", "run_tests", 4300, "tests/test_client.py --count 400"),
@@ -43,11 +48,21 @@ _TURNS: tuple[tuple[str, tuple[tuple[str, str, int, str], ...], str], ...] = (
     (
         "Good. Now add exponential backoff with jitter, five attempts at most.",
         (
-            ("Before changing anything I want to know who else calls this.", "grep", 3000, '"backoff" src/ tests/'),
+            (
+                "Before changing anything I want to know who else calls this.",
+                "grep",
+                3000,
+                '"backoff" src/ tests/',
+            ),
             ("", "read_file", 6400, "src/backoff.py"),
             ("", "edit_file", 420, "src/backoff.py"),
             ("", "run_tests", -5100, "tests/"),
-            ("Two callers pass attempts by position, so the order of the arguments has to stay.", "edit_file", 380, "src/backoff.py"),
+            (
+                "Two callers pass attempts by position, so the order of the arguments has to stay.",
+                "edit_file",
+                380,
+                "src/backoff.py",
+            ),
             ("", "run_tests", 5300, "tests/"),
         ),
         "Backoff doubles from 0.1 s with full jitter, five attempts at most. **613 tests pass.**",
@@ -56,8 +71,18 @@ _TURNS: tuple[tuple[str, tuple[tuple[str, str, int, str], ...], str], ...] = (
         "Why 5 s as the cap? Make it a parameter, and document it.",
         (
             ("", "read_file", 8500, "docs/reference.md"),
-            ("Two callers pass attempts by position, so they stay as they are.", "read_file", 6300, "CHANGELOG.md"),
-            ("That passes alone and fails with the others: it is the order of the tests.", "edit_file", 339, "src/backoff.py"),
+            (
+                "Two callers pass attempts by position, so they stay as they are.",
+                "read_file",
+                6300,
+                "CHANGELOG.md",
+            ),
+            (
+                "That passes alone and fails with the others: it is the order of the tests.",
+                "edit_file",
+                339,
+                "src/backoff.py",
+            ),
             ("", "read_file", 6000, "src/settings.py"),
         ),
         "The cap is `Retry(max_delay=5.0)` now, documented in docs/retries.md:\n\n```python\nRetry(max_delay=5.0, attempts=5)\n```",
@@ -67,7 +92,12 @@ _TURNS: tuple[tuple[str, tuple[tuple[str, str, int, str], ...], str], ...] = (
         (
             ("", "read_file", 3500, "mkdocs.yml"),
             ("", "run_tests", -2800, "mkdocs build --strict"),
-            ("A link to reference.md#retry was broken by a renamed heading.", "edit_file", 210, "docs/retries.md"),
+            (
+                "A link to reference.md#retry was broken by a renamed heading.",
+                "edit_file",
+                210,
+                "docs/retries.md",
+            ),
         ),
         "mkdocs build --strict passes again.",
     ),
@@ -75,9 +105,19 @@ _TURNS: tuple[tuple[str, tuple[tuple[str, str, int, str], ...], str], ...] = (
         "Back to the retries: a server may say Retry-After. Honour it.",
         (
             ("", "grep", 1800, '"Retry-After" src/ vendor/'),
-            ("The header can be seconds or a date; both are handled in one place.", "read_file", 4500, "src/client.py 180:300"),
+            (
+                "The header can be seconds or a date; both are handled in one place.",
+                "read_file",
+                4500,
+                "src/client.py 180:300",
+            ),
             ("", "read_file", 3300, "src/errors.py"),
-            ("Nothing else reads this value; I can make it a parameter.", "read_file", 8400, "vendor/urllib3/util/retry.py"),
+            (
+                "Nothing else reads this value; I can make it a parameter.",
+                "read_file",
+                8400,
+                "vendor/urllib3/util/retry.py",
+            ),
             ("", "edit_file", 382, "src/client.py"),
             ("", "read_file", 5300, "tests/test_client.py 1:140"),
             ("", "edit_file", 330, "tests/test_client.py"),
@@ -94,9 +134,19 @@ _TURNS: tuple[tuple[str, tuple[tuple[str, str, int, str], ...], str], ...] = (
             ("", "run_tests", -9000, "tests/ --all"),
             ("", "read_file", 12000, "src/transport.py"),
             ("", "read_file", 9800, "src/pool.py"),
-            ("That passes alone and fails with the others: the pool is shared.", "run_tests", -6400, "tests/test_tls.py"),
+            (
+                "That passes alone and fails with the others: the pool is shared.",
+                "run_tests",
+                -6400,
+                "tests/test_tls.py",
+            ),
             ("", "read_file", 11000, "src/tls.py"),
-            ("The TLS tests fail in connect(): it ignores server_hostname.", "edit_file", 330, "vendor/urllib3/connection.py"),
+            (
+                "The TLS tests fail in connect(): it ignores server_hostname.",
+                "edit_file",
+                330,
+                "vendor/urllib3/connection.py",
+            ),
             ("I will keep the old name as an alias and note it.", "run_tests", 2700, "tests/test_tls.py"),
             ("", "run_tests", 7700, "tests/ --all"),
         ),
@@ -104,9 +154,28 @@ _TURNS: tuple[tuple[str, tuple[tuple[str, str, int, str], ...], str], ...] = (
     ),
     (
         "Why did you change vendor/urllib3/connection.py? I told you not to touch vendor/.",
-        (("", "search_notes", 783, '"vendor"'), ("", "shell", 52, "git checkout vendor/urllib3/connection.py")),
+        (
+            ("", "search_notes", 783, '"vendor"'),
+            ("", "shell", 52, "git checkout vendor/urllib3/connection.py"),
+        ),
         "You did, in your first message, and I no longer had it in sight. It is as it was again.",
     ),
+)
+
+
+_WORDS = (
+    "connection",
+    "retry",
+    "attempt",
+    "pool",
+    "header",
+    "client",
+    "server",
+    "timeout",
+    "delay",
+    "jitter",
+    "socket",
+    "response",
 )
 
 
@@ -122,7 +191,7 @@ class _World:
         self._random = random.Random(7)
 
     def text(self, name: str, what: str, tokens: int) -> str:
-        words = "connection retry attempt pool header client server timeout delay jitter socket response handshake value".split()
+        words = _WORDS
         lines = [f"{name} {what}"]
         size = 0
         while size < abs(tokens) * 3:
@@ -132,22 +201,25 @@ class _World:
         return "\n".join(lines)
 
 
-def _tools(world: _World) -> list[Callable[..., str]]:
+def _tools(world: _World) -> list[Tool]:
     def answer(name: str, what: str, tokens: int) -> str:
         text = world.text(name, what, tokens)
         if tokens < 0:
             raise _Failed(f"{abs(tokens) % 7 + 1} failed, 157 passed in 41.20s\n{text}")
         return text
 
-    def make(name: str) -> Callable[..., str]:
+    def make(name: str) -> Tool:
         def run(path: str) -> str:
             return answer(name, path, world.sizes.pop(0))
 
         run.__name__ = name
         run.__doc__ = f"{name}: what it finds."
-        return tool(run)  # type: ignore[return-value]
+        return tool(run)
 
-    return [make(name) for name in ("list_files", "read_file", "grep", "run_tests", "edit_file", "shell", "search_notes")]
+    return [
+        make(name)
+        for name in ("list_files", "read_file", "grep", "run_tests", "edit_file", "shell", "search_notes")
+    ]
 
 
 def _script(number: int) -> Iterator[ModelReply]:
@@ -155,9 +227,15 @@ def _script(number: int) -> Iterator[ModelReply]:
     sent = 6_000 + 12_000 * number
     for at, (says, name, _, path) in enumerate(steps):
         call = ToolCall(f"call-{number}-{at}", name, {"path": path})
-        usage = {"input_tokens": sent + 4_000 * at, "output_tokens": 150 + 37 * at, "cache_read_input_tokens": 3_000 * at}
+        usage = {
+            "input_tokens": sent + 4_000 * at,
+            "output_tokens": 150 + 37 * at,
+            "cache_read_input_tokens": 3_000 * at,
+        }
         yield ModelReply((Text(says),) if says else (), (call,), usage, stop="tool_use")
-    yield ModelReply((Text(answer),), usage={"input_tokens": sent + 40_000, "output_tokens": 89}, stop="end_turn")
+    yield ModelReply(
+        (Text(answer),), usage={"input_tokens": sent + 40_000, "output_tokens": 89}, stop="end_turn"
+    )
 
 
 async def record(folder: Path | str, *, seconds: float = 0.0) -> None:
@@ -192,26 +270,20 @@ async def record(folder: Path | str, *, seconds: float = 0.0) -> None:
         await chat.refresh()
         docs = chat.view.seq
         await chat.load_context(context_id="main")
-        found = [row async for row in _shelved(chat)]
-        await chat.recall(found[0])
+        await chat.recall((await chat.contexts())[0].context_id)
         await run(4)
-        await store_fork(chat, "http-retries-no-urllib3", "Do not read urllib3 for it.", docs + 40)
+        await _fork(chat, "http-retries-no-urllib3", "Do not read urllib3 for it.", docs + 40)
         await run(5)
         await chat.refresh()
         await chat.compact(Policy(keep=4, budget=None), trigger="budget", summarise=lambda _: _SECOND)
         await run(6)
-        await store_fork(chat, "http-retries-what-if", "The suite, by another model.", None)
+        await _fork(chat, "http-retries-what-if", "The suite, by another model.", None)
         small = await store.chat("invoice-tables")
         await small.user("請求書の PDF から表を取り出す")
         await small.assistant("3 ページ目の表は結合セルがあるため、行の見出しを補いました。")
 
 
-async def _shelved(chat):  # type: ignore[no-untyped-def]
-    for row in await chat.contexts():
-        yield row.context_id
-
-
-async def store_fork(chat, name: str, said: str, at: int | None) -> None:  # type: ignore[no-untyped-def]
+async def _fork(chat: Chat, name: str, said: str, at: int | None) -> None:
     await chat.refresh()
     branch = await chat.fork(name, at=at)
     await branch.user(said)
