@@ -37,7 +37,8 @@ async def tail(desk: Desk, chat: OpenChat, after: int, ended: asyncio.Event) -> 
     try:
         while True:
             try:
-                first = await asyncio.wait_for(queue.get(), _PING)
+                async with asyncio.timeout(_PING):
+                    first = await queue.get()
             except TimeoutError:
                 yield b": ping\n\n"
                 continue
