@@ -221,7 +221,7 @@ def test_an_erasure_that_is_killed_has_happened_everywhere_or_nowhere(
     assert _outcomes(places, lambda place: _judge_erasure(place, after)) == {"everywhere", "nowhere"}
 
 
-async def _judge_erasure(place: Path, after: dict[str, list[object]]) -> str:
+async def _judge_erasure(place: Path, after: dict[str, list[dict[str, Any]]]) -> str:
     folder = place / "store"
     await seen(folder)  # whatever is there can be read
     async with scene(folder) as now:
@@ -255,7 +255,7 @@ def _no_file_says(folder: Path) -> None:
     assert not holding
 
 
-async def _messages(folder: Path) -> dict[str, list[object]]:
+async def _messages(folder: Path) -> dict[str, list[dict[str, Any]]]:
     async with Store(FileStorage(folder / "root", read_only=True)) as store:
         return {key: await (await store.chat(key)).messages("openai") for key in ("chat", "twin")}
 
