@@ -31,7 +31,7 @@ from chatfold.late import late
 
 if TYPE_CHECKING:
     from chatfold.agent.agent import Agent
-    from chatfold.agent.models import Asked, Model, ModelFailed, ModelReply, ScriptedModel
+    from chatfold.agent.models import Model, ModelFailed, ModelReply, ScriptedModel
     from chatfold.agent.models.anthropic import AnthropicModel
     from chatfold.agent.models.openai import OpenAIModel
     from chatfold.agent.progress import Step
@@ -50,7 +50,6 @@ else:  # a program that only keeps or reads chats does not wait for what an agen
             "Stdio": "chatfold.agent.tools.mcp",
             "mcp_tools": "chatfold.agent.tools.mcp",
             "ModelReply": "chatfold.agent.models",
-            "Asked": "chatfold.agent.models",
             "Model": "chatfold.agent.models",
             "ModelFailed": "chatfold.agent.models",
             "ScriptedModel": "chatfold.agent.models",
@@ -68,7 +67,6 @@ __all__ = [
     "CHAT_TOOLS",
     "Agent",
     "AnthropicModel",
-    "Asked",
     "Chat",
     "Http",
     "Model",

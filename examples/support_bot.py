@@ -21,12 +21,12 @@ from chatfold import (
     CHAT_TOOLS,
     Agent,
     AnthropicModel,
-    Asked,
     ModelReply,
     OpenAIModel,
     ScriptedModel,
     Store,
     Text,
+    ToolCall,
     tool,
 )
 from chatfold.agent import Model
@@ -84,7 +84,7 @@ def by_rules(payload: dict[str, Any]) -> ModelReply:
 
 
 def _call(called: str, **args: Any) -> ModelReply:
-    return ModelReply(calls=(Asked(f"call_{secrets.token_hex(8)}", called, args),))
+    return ModelReply(calls=(ToolCall(f"call_{secrets.token_hex(8)}", called, args),))
 
 
 def model_of(name: str) -> Model:

@@ -18,7 +18,7 @@ VOCABULARY = """
 """
 
 FRONT = """
-    Agent ModelReply AnthropicModel Asked CHAT_TOOLS ToolCall PromptTooLarge Chat ChatDeleted ChatExists ChatfoldError Conflict CorruptLog
+    Agent ModelReply AnthropicModel CHAT_TOOLS ToolCall PromptTooLarge Chat ChatDeleted ChatExists ChatfoldError Conflict CorruptLog
     Data DiskFull DurabilityUnknown Entry RunContext File Http IdConflict InvalidEvent ModelFailed Moment NewerFormat NoSuchChat
     NoSuchContext NoSuchPoint OpenAIModel Policy ReadOnly Reasoning Replay Result ScriptedModel Stdio Step Store Text Tool
     Unavailable View assert_replays assistant events current_run mcp_tools projection replaying shell_tool system tool user
@@ -38,7 +38,7 @@ PROJECTIONS = """
 """
 
 AGENT = """
-    Agent ModelReply AnthropicModel Asked CHAT_TOOLS ToolCall PromptTooLarge Chat RunContext Http Model ModelFailed Moment NoSuchContext
+    Agent ModelReply AnthropicModel CHAT_TOOLS ToolCall PromptTooLarge Chat RunContext Http Model ModelFailed Moment NoSuchContext
     NotRunning OpenAIModel OtherHistory Policy Result ScriptedModel Stdio Step Store SummaryFailed Tool assistant current_run
     mcp_tools shell_tool system tool user
 """

@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from chatfold.eventlog import ChatfoldError, Json, Part, Text
+from chatfold.agent.messages import ToolCall
+from chatfold.eventlog import ChatfoldError, Part, Text
 from chatfold.projections import Message
 
 
@@ -40,19 +41,11 @@ class Piece(msgspec.Struct, frozen=True):
     kind: Literal["text", "reasoning"] = "text"
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A call that the model wants made."""
-
-    call: str
-    name: str
-    args: Json = None
-
-
 class ModelReply(msgspec.Struct, frozen=True):
     """All of it: the last thing that ``ask`` gives."""
 
     parts: tuple[Part, ...] = ()
-    calls: tuple[Asked, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     usage: dict[str, int] = {}
     stop: str = ""
 

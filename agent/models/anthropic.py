@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent.models import Asked, ModelReply, Piece, Request
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
     counts,
@@ -179,10 +180,10 @@ class _Heard:
                     parts.append(Reasoning("", provider, model, block.signature, redacted=True))
         return tuple(parts)
 
-    def calls(self, names: Mapping[str, str]) -> tuple[Asked, ...]:
+    def calls(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
         taken: set[str] = set()
         return tuple(
-            Asked(
+            ToolCall(
                 unused(block.id, taken),
                 names.get(block.name, block.name),
                 decoded(block.text or json_text(block.input or {})),

@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from chatfold.agent.models import Asked, ModelReply, Piece, Request
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
     counts,
@@ -222,11 +223,11 @@ class _Calls:
         same = (call for call in newest if fragment.id and call.id == fragment.id)
         return next(same, newest[0] if newest else None)
 
-    def asked(self, names: Mapping[str, str]) -> tuple[Asked, ...]:
+    def asked(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
         """All of them, complete, by the names that the tools really have, each with an id of its own."""
         taken: set[str] = set()
         return tuple(
-            Asked(unused(call.id, taken), names.get(call.name, call.name), decoded(call.arguments))
+            ToolCall(unused(call.id, taken), names.get(call.name, call.name), decoded(call.arguments))
             for call in self._calls
         )
 

@@ -12,7 +12,7 @@ import msgspec
 
 from chatfold.agent import Agent, Chat
 from chatfold.agent.messages import ToolCall
-from chatfold.agent.models import Asked, ModelFailed, ModelReply, Piece
+from chatfold.agent.models import ModelFailed, ModelReply, Piece
 from chatfold.agent.run import Ask, Run
 from chatfold.agent.run_context import DRAWN, Draw, Send, call_id
 from chatfold.agent.summary import Material
@@ -30,7 +30,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.verify.divergence import Divergence
 from chatfold.replay.verify.recording import Recording
 
@@ -153,13 +153,13 @@ class Rehearsed:
 
 def _answer(usage: dict[str, int], stop: str, said: Iterable[Event]) -> ModelReply:
     parts: tuple[Part, ...] = ()
-    calls: list[Asked] = []
+    calls: list[ToolCall] = []
     for event in said:
         match event:
             case MessageAdded(parts=words):
                 parts = words
             case ToolCalled(call=call, name=name, args=args):
-                calls.append(Asked(call, name, args))
+                calls.append(ToolCall(call, name, args))
     return ModelReply(parts, tuple(calls), usage, stop)
 
 

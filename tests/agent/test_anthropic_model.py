@@ -10,7 +10,8 @@ import pytest
 
 from chatfold.agent import Policy, Store, assistant, user
 from chatfold.agent.agent import Agent
-from chatfold.agent.models import Asked, Piece, Request
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import Piece, Request
 from chatfold.agent.models.anthropic import MAX_TOKENS, AnthropicModel
 from chatfold.agent.models.errors import is_too_long
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
@@ -98,7 +99,7 @@ async def test_thoughts_text_calls_and_usage_are_heard_however_the_stream_is_tor
         Reasoning("", "anthropic", "claude", "hidden==", redacted=True),
         Text("日本語\u2028"),
     )
-    assert answer.calls == (Asked("toolu_1", "read", {"path": "é"}), Asked("toolu_2", "read", {}))
+    assert answer.calls == (ToolCall("toolu_1", "read", {"path": "é"}), ToolCall("toolu_2", "read", {}))
     assert answer.stop == "tool_use"
     assert spent(answer.usage, failed=False) == Spent(1, 0, 9 + 1100, 30, 1000, 20)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import Agent, Asked, ModelReply, Result, ScriptedModel, Store, tool
+from chatfold.agent import Agent, ModelReply, Result, ScriptedModel, Store, ToolCall, tool
 from chatfold.agent.models import Line
 from chatfold.eventlog import (
     Entry,
@@ -193,7 +193,7 @@ async def give_up() -> str:
 
 @pytest.mark.smoke
 async def test_a_tool_that_is_cancelled_from_within_has_failed(fast_folder: Path) -> None:
-    script: list[Line] = [ModelReply(calls=(Asked("c1", "give_up"),)), "done"]
+    script: list[Line] = [ModelReply(calls=(ToolCall("c1", "give_up"),)), "done"]
     async with Agent(model=ScriptedModel(script), tools=[give_up]) as agent:
         result = await agent.run(FIRST.text, chat=CHAT)
         assert (result.outcome, [use.failed for use in result.tool_calls]) == ("done", [True])

@@ -15,7 +15,8 @@ import pytest_asyncio
 
 from chatfold.agent import Store
 from chatfold.agent.agent import Agent
-from chatfold.agent.models import Asked, ModelReply, ScriptedModel
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, ScriptedModel
 from chatfold.agent.tools import Outcome, Tool, by_name, used
 from chatfold.agent.tools.mcp import Http, ServerFailed, Stdio, mcp_tools
 from chatfold.eventlog import Data, File, Json, Text, ToolReturned
@@ -218,9 +219,9 @@ async def test_a_server_that_hangs_for_a_while(tools: Tools) -> None:
 async def test_a_whole_run(tools: Tools) -> None:
     asked = ModelReply(
         calls=(
-            Asked("c1", "time:get_current_time", {"timezone": "UTC"}),
-            Asked("c2", "odd:sleep", {"seconds": 60}),
-            Asked("c3", "odd:fail"),
+            ToolCall("c1", "time:get_current_time", {"timezone": "UTC"}),
+            ToolCall("c2", "odd:sleep", {"seconds": 60}),
+            ToolCall("c3", "odd:fail"),
         )
     )
     model = ScriptedModel([asked, "It is late."])

@@ -5,7 +5,8 @@ from typing import Any
 
 from chatfold.agent import Chat, Store, user
 from chatfold.agent.agent import Agent
-from chatfold.agent.models import Asked, Line, ModelReply, ScriptedModel
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import Line, ModelReply, ScriptedModel
 from chatfold.agent.progress import Step
 from chatfold.agent.tools import Tool
 from chatfold.eventlog import Data, Event, Json, Part, RunStarted, Text, ToolCalled, ToolReturned
@@ -17,7 +18,7 @@ Sent = tuple[str, str, str]
 def step(*calls: tuple[str, Json], ids: Iterable[str] = ()) -> ModelReply:
     """An answer that is nothing but calls: (name, args) each, by the ids c1, c2, … unless others are given."""
     names = [*ids] or [f"c{number}" for number in range(1, len(calls) + 1)]
-    made = [Asked(call, name, args) for call, (name, args) in zip(names, calls, strict=True)]
+    made = [ToolCall(call, name, args) for call, (name, args) in zip(names, calls, strict=True)]
     return ModelReply(calls=tuple(made), stop="tool_calls")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent import CHAT_TOOLS, Agent, Asked, Chat, ModelReply, ScriptedModel, Store
+from chatfold.agent import CHAT_TOOLS, Agent, Chat, ModelReply, ScriptedModel, Store, ToolCall
 from chatfold.agent.models import Request
 from chatfold.eventlog import Entry, Event, Json, Log
 from chatfold.eventlog.batch import AppendRequest
@@ -86,7 +86,7 @@ async def first(chat: Chat, kind: type, number: int = 1) -> Entry:
 
 def step(*calls: tuple[str, Json]) -> ModelReply:
     """An answer that is nothing but calls, by the ids c1, c2, …"""
-    made = [Asked(f"c{number}", name, args) for number, (name, args) in enumerate(calls, 1)]
+    made = [ToolCall(f"c{number}", name, args) for number, (name, args) in enumerate(calls, 1)]
     return ModelReply(calls=tuple(made), stop="tool_calls")
 
 

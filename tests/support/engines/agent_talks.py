@@ -124,9 +124,9 @@ def _answer(engine: Engine, line: Line, number: int) -> Any:
     agent = engine.agent
     if line.fails:
         return agent.ModelFailed(line.fails, again=line.fails == "busy")
-    calls = tuple(agent.Asked(f"c{number}-{at}", *call) for at, call in enumerate(line.calls))
+    reply, wanted = engine.function(agent, "ModelReply"), engine.function(agent, "ToolCall")
+    calls = tuple(wanted(f"c{number}-{at}", *call) for at, call in enumerate(line.calls))
     parts = (engine.eventlog.Text(line.text),) if line.text else ()
-    reply = engine.function(agent, "ModelReply")
     return reply(parts, calls, {"input": 10 * number, "output": 3}, "tool_calls" if calls else "stop")
 
 

@@ -40,6 +40,7 @@ _RENAMED = {
     "from_openai": "from_openai_messages",
     "legacy_lines": "context_entries",
     "ModelReply": "Answer",
+    "ToolCall": "Asked",
     "current_run": "execution",
     "draw": "drawn",
 }

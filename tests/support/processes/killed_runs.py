@@ -21,17 +21,16 @@ import msgspec
 from chatfold.agent import (
     CHAT_TOOLS,
     Agent,
-    Asked,
     ModelFailed,
     ModelReply,
     Policy,
     Store,
     Tool,
+    ToolCall,
     assistant,
     tool,
     user,
 )
-from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import Piece, Request
 from chatfold.agent.run_context import call_id, inject_assistant_once
 from chatfold.eventlog import (
@@ -137,7 +136,7 @@ class ByHeart:
             self.world.write("overloaded", "once")
             raise ModelFailed("overloaded", again=True, after=0.0)
         if step in SCRIPT:
-            calls = [Asked(f"s{step}-{name}", name, args) for name, args in SCRIPT[step]]
+            calls = [ToolCall(f"s{step}-{name}", name, args) for name, args in SCRIPT[step]]
             yield ModelReply(calls=tuple(calls), usage={"output": 5}, stop="tool_calls")
             return
         seen = [said.text for said in (FIRST, SECOND, LATE) if said.text in str(messages)]
