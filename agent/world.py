@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelReply, Piece
 from chatfold.agent.summary import Material
-from chatfold.agent.tools import Outcome, Tool, use
+from chatfold.agent.tools import Outcome, Tool, use_tool
 from chatfold.eventlog import Json, Part
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LiveWorld:
 
     async def use_tool(self, tool: Tool, call: ToolCall) -> Outcome:
         agent = self._agent
-        return await use(tool, call.args, seconds=agent.tool_seconds, most=agent.tool_output)
+        return await use_tool(tool, call.args, seconds=agent.tool_seconds, most=agent.tool_output)
 
     async def after_crash(self, tool: Tool, call: ToolCall) -> Literal["again", "interrupted"]:
         if tool.after_crash != "ask":

@@ -114,7 +114,7 @@ def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     return {**schema, "$defs": components} if components else schema
 
 
-async def use(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
+async def use_tool(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
     """What came of a call, within so many seconds and characters."""
     seconds = tool.timeout or seconds
     try:

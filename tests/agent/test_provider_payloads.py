@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent.models import ToolSpec, Request, fingerprint
+from chatfold.agent.models import Request, ToolSpec, fingerprint
 from chatfold.agent.models.anthropic import AnthropicModel
 from chatfold.agent.models.common import GO_ON, real_names
 from chatfold.agent.models.openai import OpenAIModel

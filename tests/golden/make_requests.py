@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent.models import ToolSpec, Request
+from chatfold.agent.models import Request, ToolSpec
 from chatfold.agent.models.anthropic import anthropic_payload
 from chatfold.agent.models.openai import openai_payload
 from chatfold.eventlog import (

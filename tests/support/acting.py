@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from chatfold.agent import Agent, Chat, Store
-from chatfold.agent.models import ModelReply, ToolSpec, Piece, Request, ScriptedModel, fingerprint
+from chatfold.agent.models import ModelReply, Piece, Request, ScriptedModel, ToolSpec, fingerprint
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
 from chatfold.eventlog.batch import AppendRequest

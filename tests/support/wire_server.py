@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pytest
 
-from chatfold.agent.models import Model, ModelFailed, ModelReply, ToolSpec, Piece, Request
+from chatfold.agent.models import Model, ModelFailed, ModelReply, Piece, Request, ToolSpec
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, ModelCalled, ModelReturned, Text, ToolCalled
 from chatfold.projections import Message

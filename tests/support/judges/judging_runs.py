@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from chatfold.agent import Agent, Chat, Result, Store
-from chatfold.agent.models import ToolSpec, Request, fingerprint
+from chatfold.agent.models import Request, ToolSpec, fingerprint
 from chatfold.agent.tools.sending import UNKNOWN
 from chatfold.eventlog import (
     Compacted,
