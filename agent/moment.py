@@ -69,7 +69,7 @@ class Moment:
 
     @property
     def seq(self) -> int:
-        return self.view.seq
+        return self.opened.seq
 
     def __getitem__(self, projection: Projection[S]) -> S:
         return self.view[projection]
@@ -111,7 +111,7 @@ class Moment:
     async def shown(self, context_id: str | None = None) -> tuple[Message, ...]:
         """All that a model sees of the active context, or would see of another."""
         now = await self.now()
-        if context_id not in (None, now[contexts].active.id):
+        if context_id is not None and context_id != now[contexts].active.id:
             part = now.window(context_id)
             return build(part, await now.read(part.entries)).messages
         return (await now._whole_prompt()).messages  # noqa: SLF001 (a moment, too)
@@ -122,7 +122,7 @@ class Moment:
         if prompt is None:
             opened, part = self.opened, self.window()
             prompt = build(part, await self.read(part.entries))
-            self._prompt.keep(opened.view, prompt)
+            self._prompt.keep(opened, prompt)
         return prompt
 
     def window(self, context_id: str | None = None) -> Window:

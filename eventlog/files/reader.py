@@ -34,6 +34,7 @@ from chatfold.eventlog.files.segment import (
     read_page,
     read_pages_back,
 )
+from chatfold.eventlog.files.watermark import read_watermark
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
     has_valid_sum,
@@ -67,6 +68,11 @@ class LogReader(LogEnd):
         known = self._tail
         try:
             if known is None:
+                witness = read_watermark(self.disk, self.path)
+                if witness is not None:
+                    size = self.disk.stat(self.segment_path(witness.segment)).st_size
+                    if size == witness.end:
+                        return True
                 firsts = self.segments()
                 size = self.disk.stat(self.segment_path(firsts[-1])).st_size
                 return len(firsts) <= _FEW and size <= BIG_PAGE

@@ -32,8 +32,10 @@ from chatfold.eventlog.files.snapshots import (
     has_small_newest,
     load_newest,
     load_snapshots,
+    load_window,
     snapshot_seqs,
     store_snapshot,
+    store_window,
 )
 from chatfold.eventlog.search import Query, Spans
 from chatfold.eventlog.storage import ChatPage, Storage
@@ -263,6 +265,14 @@ class FileReading(Storage):
         older = load_snapshots(cache, last, newest)
         while kept := await asyncio.to_thread(next, older, None):
             yield kept
+
+    async def store_window(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        if not self.read_only:
+            await asyncio.to_thread(store_window, self._reader(chat).cache, head, data, erasures)
+
+    async def load_window(self, chat: str) -> tuple[Head, bytes] | None:
+        """Right here: one file, and a small one."""
+        return load_window(self._reader(chat).cache)
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         try:

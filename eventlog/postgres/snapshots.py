@@ -1,4 +1,7 @@
-"""Snapshots in a table: one at every border, some in between, and the newest. A fork finds those of what it was forked from, too."""
+"""Snapshots in a table: one at every border, some in between, and the newest. A fork finds those of what it was forked from, too.
+
+The window of a chat is a row of the same table, of its own only.
+"""
 
 from collections.abc import AsyncGenerator
 
@@ -12,21 +15,26 @@ from chatfold.eventlog.storage import Opening
 
 BORDER = 4096
 _NEAR = 256
-_NEWEST = 0  # its slot; the others have their seq
+_NEWEST, _WINDOW = 0, -1  # their slots; the others have their seq
 
 _STORE = """WITH c AS (SELECT id, head_seq FROM @chat WHERE key = %b AND erased = %b AND head_seq >= %b FOR SHARE)
 INSERT INTO @snapshot (chat, slot, seq, link, data) SELECT c.id, u.slot, %b, %b, %b FROM c, unnest(%b::bigint[]) AS u(slot)
 WHERE CASE WHEN u.slot = 0 THEN c.head_seq - %b < %b
     ELSE %b OR NOT EXISTS (SELECT FROM @snapshot s WHERE s.chat = c.id AND s.slot > 0 AND abs(s.seq - %b) < %b) END
 ON CONFLICT (chat, slot) DO UPDATE SET seq = excluded.seq, link = excluded.link, data = excluded.data"""
+_STORE_WINDOW = """WITH c AS (SELECT id FROM @chat WHERE key = %b AND erased = %b AND head_seq >= %b FOR SHARE)
+INSERT INTO @snapshot (chat, slot, seq, link, data) SELECT c.id, %b, %b, %b, %b FROM c
+ON CONFLICT (chat, slot) DO UPDATE SET seq = excluded.seq, link = excluded.link, data = excluded.data"""
 _NEXT = """SELECT s.seq, s.link, s.data FROM lineage l JOIN @snapshot s
-    ON s.chat = l.id AND s.seq <= l.high WHERE s.seq < %b ORDER BY s.seq DESC LIMIT 1"""
+    ON s.chat = l.id AND s.slot >= 0 AND s.seq <= l.high WHERE s.seq < %b ORDER BY s.seq DESC LIMIT 1"""
 _LOAD = LINEAGE + _NEXT
 _OPENING = (
     LINEAGE
     + f"""SELECT c.erased, c.head_seq, c.head_link, n.seq, n.link, n.data
     FROM lineage o JOIN @chat c ON c.id = o.id LEFT JOIN ({_NEXT}) n ON true WHERE o.own"""
 )
+_OPENING_AT_END = """SELECT c.erased, c.head_seq, c.head_link, w.seq, w.link, w.data
+    FROM @chat c JOIN @snapshot w ON w.chat = c.id AND w.slot = %b WHERE c.key = %b"""
 
 
 async def store_snapshot(server: Server, chat: str, head: Head, data: bytes, erasures: str) -> None:
@@ -37,7 +45,29 @@ async def store_snapshot(server: Server, chat: str, head: Head, data: bytes, era
     await server.rows(_STORE, (*values, head.seq % BORDER == 0, seq, near))
 
 
+async def store_window(server: Server, chat: str, head: Head, data: bytes, erasures: str) -> None:
+    seq, erased = Int8(head.seq), Int8(int(erasures or 0))
+    await server.rows(_STORE_WINDOW, (encode_key(chat), erased, seq, Int8(_WINDOW), seq, head.link, data))
+
+
+async def load_window(server: Server, chat: str) -> tuple[Head, bytes] | None:
+    opening = await _load_opening_at_end(server, chat)
+    return None if opening is None else opening.window
+
+
+async def _load_opening_at_end(server: Server, chat: str) -> Opening | None:
+    """With the window, if there is one."""
+    for erased, seq, link, of, of_link, data in await server.rows(
+        _OPENING_AT_END, (Int8(_WINDOW), encode_key(chat))
+    ):
+        return Opening(str(erased or ""), Head(seq, link), None, (Head(of, of_link), data))
+    return None
+
+
 async def load_opening(server: Server, chat: str, last: int | None) -> Opening:
+    """One round trip for a chat that has a window, or of which an earlier entry is asked for."""
+    if last is None and (opening := await _load_opening_at_end(server, chat)):
+        return opening
     before = Int8((1 << 63) - 1 if last is None else last + 1)
     rows = await server.rows(_OPENING, (encode_key(chat), before))
     if not rows:
