@@ -7,7 +7,7 @@
         then = await chat.at(2)                                 # the same folds, stopped earlier
 
         agent = Agent(store=store, model=model, tools=[read_file])
-        result = await agent.run("telegram-chat-42", "and the docs?")
+        result = await agent.run("and the docs?", chat="telegram-chat-42")
 
 What is promised. Everything a chat shows is folded from its log, everything it does is an event; a verb that refuses has
 left no trace. Any number of processes may hold one chat: each takes in what the others wrote. Async is what may wait; what
@@ -22,43 +22,42 @@ from typing import TYPE_CHECKING
 
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import Policy
-from chatfold.agent.errors import CannotFit, NoSuchContext, OtherHistory, SummaryFailed
-from chatfold.agent.execution import Execution, NotRunning, execution
-from chatfold.agent.messages import Called, assistant, system, user
+from chatfold.agent.errors import NoSuchContext, OtherHistory, PromptTooLarge, SummaryFailed
+from chatfold.agent.messages import ToolCall, assistant, system, user
 from chatfold.agent.moment import Moment
+from chatfold.agent.run_context import NotRunning, RunContext, current_run
 from chatfold.agent.store import Store
 from chatfold.late import late
 
 if TYPE_CHECKING:
-    from chatfold.agent.anthropic_model import AnthropicModel
-    from chatfold.agent.chat_tools import CHAT_TOOLS
-    from chatfold.agent.mcp_tools import Http, Stdio, mcp_tools
-    from chatfold.agent.models import Answer, Asked, Model, ModelFailed, ScriptedModel
-    from chatfold.agent.openai_model import OpenAIModel
-    from chatfold.agent.results import Result
-    from chatfold.agent.runtime import Agent
-    from chatfold.agent.shell import shell_tool
-    from chatfold.agent.steps import Step
+    from chatfold.agent.agent import Agent
+    from chatfold.agent.models import Model, ModelFailed, ModelReply, ScriptedModel
+    from chatfold.agent.models.anthropic import AnthropicModel
+    from chatfold.agent.models.openai import OpenAIModel
+    from chatfold.agent.progress import Step
+    from chatfold.agent.result import Result
     from chatfold.agent.tools import Tool, tool
+    from chatfold.agent.tools.chat import CHAT_TOOLS
+    from chatfold.agent.tools.mcp import Http, Stdio, mcp_tools
+    from chatfold.agent.tools.shell import shell_tool
 else:  # a program that only keeps or reads chats does not wait for what an agent needs
     __getattr__ = late(
         __name__,
         {
-            "AnthropicModel": "chatfold.agent.anthropic_model",
-            "CHAT_TOOLS": "chatfold.agent.chat_tools",
-            "Http": "chatfold.agent.mcp_tools",
-            "Stdio": "chatfold.agent.mcp_tools",
-            "mcp_tools": "chatfold.agent.mcp_tools",
-            "Answer": "chatfold.agent.models",
-            "Asked": "chatfold.agent.models",
+            "AnthropicModel": "chatfold.agent.models.anthropic",
+            "CHAT_TOOLS": "chatfold.agent.tools.chat",
+            "Http": "chatfold.agent.tools.mcp",
+            "Stdio": "chatfold.agent.tools.mcp",
+            "mcp_tools": "chatfold.agent.tools.mcp",
+            "ModelReply": "chatfold.agent.models",
             "Model": "chatfold.agent.models",
             "ModelFailed": "chatfold.agent.models",
             "ScriptedModel": "chatfold.agent.models",
-            "OpenAIModel": "chatfold.agent.openai_model",
-            "Result": "chatfold.agent.results",
-            "Agent": "chatfold.agent.runtime",
-            "shell_tool": "chatfold.agent.shell",
-            "Step": "chatfold.agent.steps",
+            "OpenAIModel": "chatfold.agent.models.openai",
+            "Result": "chatfold.agent.result",
+            "Agent": "chatfold.agent.agent",
+            "shell_tool": "chatfold.agent.tools.shell",
+            "Step": "chatfold.agent.progress",
             "Tool": "chatfold.agent.tools",
             "tool": "chatfold.agent.tools",
         },
@@ -67,31 +66,30 @@ else:  # a program that only keeps or reads chats does not wait for what an agen
 __all__ = [
     "CHAT_TOOLS",
     "Agent",
-    "Answer",
     "AnthropicModel",
-    "Asked",
-    "Called",
-    "CannotFit",
     "Chat",
-    "Execution",
     "Http",
     "Model",
     "ModelFailed",
+    "ModelReply",
     "Moment",
     "NoSuchContext",
     "NotRunning",
     "OpenAIModel",
     "OtherHistory",
     "Policy",
+    "PromptTooLarge",
     "Result",
+    "RunContext",
     "ScriptedModel",
     "Stdio",
     "Step",
     "Store",
     "SummaryFailed",
     "Tool",
+    "ToolCall",
     "assistant",
-    "execution",
+    "current_run",
     "mcp_tools",
     "shell_tool",
     "system",

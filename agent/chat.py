@@ -13,12 +13,11 @@ from weakref import ref
 
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
-from chatfold.agent.errors import CannotFit, SummaryFailed
+from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.exporting import Form
 from chatfold.agent.kept_prompt import ANSWERED, AT_MOST, KeptPrompt
-from chatfold.agent.messages import Called, Content, assistant, injected, new_id, user
+from chatfold.agent.messages import Content, ToolCall, assistant, injected, new_id, user
 from chatfold.agent.moment import Moment
-from chatfold.agent.overflow import is_too_long
 from chatfold.agent.summary import by_looking
 from chatfold.agent.views import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
 from chatfold.eventlog import (
@@ -93,13 +92,13 @@ class Chat(Moment):
     async def assistant(self, *content: Content, id: str | None = None, run: str | None = None) -> Entry:
         return (await self.record(assistant(*content), id=id, run=run))[0]
 
-    async def tool_called(
+    async def tool_call(
         self, name: str, args: Json = None, *, call: str | None = None, run: str | None = None
-    ) -> Called:
+    ) -> ToolCall:
         """Recorded before the tool runs. ``call``: the provider's id of the call, if there is one."""
         call = call or new_id("call")
         [entry] = await self.record(ToolCalled(call, name, args), run=run)
-        return Called(call, entry.seq, name, args)
+        return ToolCall(call, name, args, entry.seq)
 
     async def activate_skill(
         self, name: str, text: str = "", *, fingerprint: str = "", run: str | None = None
@@ -127,9 +126,9 @@ class Chat(Moment):
             prompt = await now._whole_prompt()  # noqa: SLF001 (a chat is a moment)
             return () if event.fingerprint in prompt.injected else (event,)
 
-        return await self.decide(once, run=run)
+        return await self.append_if(once, run=run)
 
-    async def receive(self, history: Sequence[Event]) -> list[Entry]:
+    async def merge(self, history: Sequence[Event]) -> list[Entry]:
         """Records what is new of a history that a client sent whole; see ``client_history`` for what is new.
 
         ``from_openai``, ``from_anthropic`` and ``from_ui`` make the events from what clients send.
@@ -146,7 +145,7 @@ class Chat(Moment):
                     return (Rewound(now[contexts].since, reason), *rest)
             return events
 
-        return await self.decide(new)
+        return await self.append_if(new)
 
     async def _is_here(self, seq: int, now: Moment) -> bool:
         """Was the context that is active now the active one after this entry?"""
@@ -248,7 +247,7 @@ class Chat(Moment):
             self._opened, self._kept, self._head, self._new = opened, opened.snapshot, opened.head, []
             self._prompt = KeptPrompt(opened)
 
-    async def decide(
+    async def append_if(
         self,
         events: Callable[[Moment], Iterable[Event] | Awaitable[Iterable[Event]]],
         *,
@@ -271,7 +270,7 @@ class Chat(Moment):
     async def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
         new = new_id("ctx")
-        await self.decide(lambda now: opened_anew(now.view, new, title, reason), run=run)
+        await self.append_if(lambda now: opened_anew(now.view, new, title, reason), run=run)
         return new
 
     async def load_context(
@@ -286,12 +285,12 @@ class Chat(Moment):
         if context_id is None and query is None:
             raise ValueError("which context? Give a query or a context_id")
         chosen = await self.find_context(query or "") if context_id is None else context_id
-        await self.decide(lambda now: loaded(now.view, chosen, reason, chat=self.key), run=run)
+        await self.append_if(lambda now: loaded(now.view, chosen, reason, chat=self.key), run=run)
         return chosen
 
     async def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
         """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
-        await self.decide(lambda now: cleared(now.view, reason), run=run)
+        await self.append_if(lambda now: cleared(now.view, reason), run=run)
         return self[contexts].active.id
 
     async def recall(
@@ -302,7 +301,7 @@ class Chat(Moment):
         run: str | None = None,
     ) -> Entry:
         """Shows the model an archived context for reference only. The active one stays."""
-        shown = await self.shown(context_id)
+        shown = await self.messages(context=context_id)
         return (await self.record(recalled(context_id, mode, shown), run=run))[0]
 
     # --- compaction --------------------------------------------------------------------------------------
@@ -319,11 +318,11 @@ class Chat(Moment):
         done = await self._compacted(policy, summarise, trigger, count)
         # What was injected twice was shown once: it is shown again when the first is hidden.
         while done and policy.budget is not None:
-            if (await self.prompt(count=count)).tokens.count <= policy.budget:
+            if (await self.cut(count=count)).tokens.count <= policy.budget:
                 break
             try:
                 more = await self._compacted(policy, summarise, trigger, count)
-            except (CannotFit, SummaryFailed):
+            except (PromptTooLarge, SummaryFailed):
                 break  # what was done stands, and a verb that refuses leaves no trace
             if not more:
                 break
@@ -334,16 +333,18 @@ class Chat(Moment):
         self, policy: Policy, summarise: Summarise, trigger: str, count: Counter
     ) -> list[Entry]:
         now = await self.now()
-        plans = planned(now.view, await now.shown(), policy, count, chat=self.key)
+        plans = planned(now.view, await now.messages(), policy, count, chat=self.key)
         summaries = [await asked(summarise, plan, policy, count, chat=self.key) for plan in plans]
-        return await self.decide(lambda then: committed(plans, summaries, trigger, policy, then.view, count))
+        return await self.append_if(
+            lambda then: committed(plans, summaries, trigger, policy, then.view, count)
+        )
 
     async def compact_if_due(
         self, policy: Policy = DEFAULT, *, summarise: Summarise = by_looking, count: Counter = estimate
     ) -> list[Entry]:
         """The same, if there are more messages or tokens than the policy allows."""
         now = await self.now()
-        trigger = due(now.view, await now.shown(), policy, count)
+        trigger = due(now.view, await now.messages(), policy, count)
         if trigger is None:
             return []
         return await self.compact(policy, summarise=summarise, trigger=trigger, count=count)
@@ -357,10 +358,12 @@ class Chat(Moment):
         count: Counter = estimate,
     ) -> list[Entry]:
         """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised."""
+        from chatfold.agent.models.errors import is_too_long  # noqa: PLC0415 (for those who ask models)
+
         if not is_too_long(error):
             raise error
         now = await self.now()
-        prompt = await now.prompt(count=count)
+        prompt = await now.cut(count=count)
         tighter = halved(policy, max(size(now.view, prompt.messages, count), prompt.tokens.count))
         return await self.compact(tighter, summarise=summarise, trigger="provider_error", count=count)
 
@@ -370,7 +373,7 @@ class Chat(Moment):
         def events(now: Moment) -> Iterable[Event]:
             return (CompactionReverted(seq, reason),) if now[contexts].context_of(seq) else ()
 
-        return await self.decide(events)
+        return await self.append_if(events)
 
     # --- time --------------------------------------------------------------------------------------------
 
@@ -437,8 +440,10 @@ class Chat(Moment):
         await self._reopen()
         return erased
 
-    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
-        chunks = self.log.storage.export(self.key) if form == "jsonl" else super().exported(form, model=model)
+    async def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
+        chunks = (
+            self.log.storage.export(self.key) if form == "jsonl" else super().export_bytes(form, model=model)
+        )
         async for data in chunks:
             yield data
 

@@ -14,10 +14,11 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import accumulate, takewhile
+from typing import Self
 
 import msgspec
 
-from chatfold.agent.errors import CannotFit, SummaryFailed
+from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.summary import Material
 from chatfold.eventlog import Compacted, Event
 from chatfold.projections import Message, View, calls, contexts, estimate, usage
@@ -41,13 +42,18 @@ class Policy(msgspec.Struct, frozen=True):
     summary: int = 2_000  # tokens a summary may have
     timeout: float = 120.0  # seconds it may take
 
+    @classmethod
+    def default(cls) -> Self:
+        """About 128,000 tokens, the last 30 messages kept."""
+        return cls()
+
+    @classmethod
+    def small(cls) -> Self:
+        """About 12,000 tokens, the last 30 messages kept."""
+        return cls(budget=12_000)
+
 
 DEFAULT = Policy()
-"""A budget of about 128,000 tokens, the last 30 messages kept."""
-IN_MEMORY = Policy(keep=30, budget=None, above=60)
-"""More than 60 messages become a summary and the last 30: seed 002."""
-HISTORY = Policy(keep=30, budget=12_000)
-"""A budget of about 12,000 tokens, the last 30 messages kept: seed 004."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -102,7 +108,7 @@ def planned(
     if policy.budget is not None and zones.left(*cut) > policy.budget:
         if zones.left(zones.start, zones.since) <= policy.budget:  # a summary would only make it larger
             return []
-        raise CannotFit(zones.left(*cut), policy.budget, chat=chat)
+        raise PromptTooLarge(zones.left(*cut), policy.budget, chat=chat)
     parts = (messages[zones.start : cut[0]], messages[zones.since : cut[1]])
     return [_plan(view, tuple(part), sum(estimated)) for part in parts if part]
 

@@ -4,14 +4,14 @@ ChatfoldError
 ├── NoSuchContext      no context of this id, or none that matches the query
 ├── OtherHistory       what a client sent has nothing in common with the chat
 ├── SummaryFailed      the summariser raised, took too long, or gave nothing usable
-└── CannotFit          even after compaction the prompt is larger than the budget: ``tokens`` against ``budget``
+└── PromptTooLarge     even after compaction the prompt is larger than the budget: ``tokens`` against ``budget``
 """
 
 from chatfold.eventlog import ChatfoldError
 
 
 class NoSuchContext(ChatfoldError):
-    next_step = "list_contexts() shows what there is"
+    next_step = "chat.contexts() shows what there is"
 
 
 class OtherHistory(ChatfoldError):
@@ -22,7 +22,7 @@ class SummaryFailed(ChatfoldError):
     next_step = "Nothing was compacted; try again, or with another summariser"
 
 
-class CannotFit(ChatfoldError):
+class PromptTooLarge(ChatfoldError):
     """The newest messages alone are ``tokens`` large, ``budget`` was allowed."""
 
     next_step = "Cut the newest message, or allow more"

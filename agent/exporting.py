@@ -1,6 +1,6 @@
 """Exporting: a chat as a file, whole or not at all.
 
-jsonl         the log, lossless: what ``Store.import_`` takes
+jsonl         the log, lossless: what ``Store.import_chat`` takes
 openai, openai-responses, anthropic      what the model is sent, as the API takes it
 ui            the active context as messages of the AI SDK
 markdown, html      everything that happened, for people to read

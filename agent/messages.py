@@ -50,13 +50,16 @@ def injected(role: Role, content: Iterable[Content], fingerprint: str | None, so
     )
 
 
-class Called(msgspec.Struct, frozen=True):
-    """A call that was recorded. ``call.returned("…")`` is the event that answers it."""
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call of a tool, under the provider's id ``call``. ``call.result("…")`` is the event that answers it.
+
+    ``seq``: the entry that recorded it; 0 if none has.
+    """
 
     call: str
-    seq: int
     name: str
     args: Json = None
+    seq: int = 0
 
-    def returned(self, *content: Content, failed: bool = False) -> ToolReturned:
+    def result(self, *content: Content, failed: bool = False) -> ToolReturned:
         return ToolReturned(self.call, parts(content), failed)

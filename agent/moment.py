@@ -10,7 +10,7 @@ from chatfold.agent.contexts import best_context
 from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.exporting import Form, write_file
 from chatfold.agent.kept_prompt import KeptPrompt
-from chatfold.agent.messages import Called
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.views import Opened, entries_of
 from chatfold.eventlog import Entry, Log, SearchHit, ToolCalled
 from chatfold.projections import (
@@ -90,29 +90,33 @@ class Moment:
         self,
         shape: str = "neutral",
         *,
+        context: str | None = None,
         model: str = "",
         most: int | None = None,
         tokens: int | None = None,
         count: Counter = estimate,
     ) -> Any:
-        """What the model is sent next, in one of the ``SHAPES``, the newest ``most`` messages or ``tokens`` of it."""
+        """What the model is sent next, in one of the ``SHAPES``, the newest ``most`` messages or ``tokens`` of it.
+
+        ``context``: what it would see of another one.
+        """
         if shape not in SHAPES:
             raise ValueError(f"no such shape: {shape!r}; there are: {', '.join(SHAPES)}")
-        if most is None and tokens is None:  # all of it: there is nothing to count
-            return SHAPES[shape](await self.shown(), model=model)
-        return SHAPES[shape]((await self.prompt(most=most, tokens=tokens, count=count)).messages, model=model)
+        messages = await self._messages(context)
+        if most is not None or tokens is not None:  # else it is all of it: there is nothing to count
+            messages = cut(messages, most=most, tokens=tokens, count=count).messages
+        return SHAPES[shape](messages, model=model)
 
-    async def prompt(
+    async def cut(
         self, *, most: int | None = None, tokens: int | None = None, count: Counter = estimate
     ) -> Cut:
         """The same, neutral, with its size and what was left out."""
-        return cut(await self.shown(), most=most, tokens=tokens, count=count)
+        return cut(await self._messages(), most=most, tokens=tokens, count=count)
 
-    async def shown(self, context_id: str | None = None) -> tuple[Message, ...]:
-        """All that a model sees of the active context, or would see of another."""
+    async def _messages(self, context: str | None = None) -> tuple[Message, ...]:
         now = await self.now()
-        if context_id is not None and context_id != now[contexts].active.id:
-            part = now.window(context_id)
+        if context is not None and context != now[contexts].active.id:
+            part = now.window(context)
             return build(part, await now.read(part.entries)).messages
         return (await now._whole_prompt()).messages  # noqa: SLF001 (a moment, too)
 
@@ -144,11 +148,11 @@ class Moment:
         shelved = (span for context in shelf for span in context.spans)
         return await now.read(spans((*shelved, *state.spans(state.active.id, now.seq))))
 
-    async def open_calls(self) -> list[Called]:
+    async def open_calls(self) -> list[ToolCall]:
         """The calls that were made and not answered yet: what to do first after a crash."""
         now = await self.now()
         return [
-            Called(entry.event.call, entry.seq, entry.event.name, entry.event.args)
+            ToolCall(entry.event.call, entry.event.name, entry.event.args, entry.seq)
             for entry in await now.read(tuple((call.seq, call.seq) for call in now[calls].open))
             if isinstance(entry.event, ToolCalled)
         ]
@@ -172,7 +176,7 @@ class Moment:
             raise NoSuchContext(f"no archived context matches {query!r}", chat=self.key, seq=now.seq)
         return found
 
-    async def list_contexts(self, limit: int | None = 20) -> list[IndexRow]:
+    async def contexts(self, limit: int | None = 20) -> list[IndexRow]:
         """The archived contexts, last left first."""
         now = await self.now()
         state = now[contexts]
@@ -180,7 +184,7 @@ class Moment:
         wanted = tuple((seq, seq) for seq in previews(state, shelf))
         return index(state, shelf, await now.read(wanted))
 
-    async def executions(self, limit: int = 200) -> list[Execution]:
+    async def runs(self, limit: int = 200) -> list[Execution]:
         """What the last runs did, in a few words each."""
         now = await self.now()
         since = now[executions].since(limit)
@@ -190,9 +194,9 @@ class Moment:
 
     async def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> None:
         """Writes the chat to a file, or what of it the form shows; the file is there when it is complete."""
-        await write_file(Path(path), self.exported(form, model=model))
+        await write_file(Path(path), self.export_bytes(form, model=model))
 
-    async def exported(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
+    async def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
         """The same, in pieces."""
         if form not in get_args(Form):
             raise ValueError(f"no such form: {form!r}; there are: {', '.join(get_args(Form))}")

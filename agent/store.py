@@ -114,7 +114,7 @@ class Store:
         """The whole chat, for good. Its forks stay."""
         await self.log.delete(key)
 
-    async def import_(self, source: Path | str | Chat, key: str) -> Chat:
+    async def import_chat(self, source: Path | str | Chat, key: str) -> Chat:
         """An exported chat, from a file or from any other store, as the chat of this key: entry for entry the same."""
         try:
             async with aclosing(_pieces(source)) as pieces:  # what is refused half-way leaves no file open
@@ -127,7 +127,7 @@ class Store:
 
 
 def _pieces(source: Path | str | Chat) -> AsyncGenerator[bytes]:
-    return source.exported() if isinstance(source, Chat) else read_chunks(source)
+    return source.export_bytes() if isinstance(source, Chat) else read_chunks(source)
 
 
 # --- listing -------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Names that a package offers and imports when they are first used, so that nobody waits for what they do not use.
 
     if TYPE_CHECKING:
-        from chatfold.agent.runtime import Agent        # what a type checker sees
+        from chatfold.agent.agent import Agent        # what a type checker sees
     else:
-        __getattr__ = late(__name__, {"Agent": "chatfold.agent.runtime"})
+        __getattr__ = late(__name__, {"Agent": "chatfold.agent.agent"})
 
 A type checker does not see ``__getattr__``, so it reports a name that does not exist.
 """

@@ -28,7 +28,7 @@ async def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
 async def answer(chat: Chat) -> str:
     while True:
         for call in await chat.open_calls():  # asked and not answered, also by a run that was killed
-            await chat.record(call.returned(str(TOOLS[call.name](**call.args))))
+            await chat.record(call.result(str(TOOLS[call.name](**call.args))))
         await chat.compact_if_due()
         said = await model(await chat.messages("openai"))
         await chat.record(*from_openai([said]))  # its words and its calls, before any tool runs

@@ -20,13 +20,13 @@ from typing import Any
 from chatfold import (
     CHAT_TOOLS,
     Agent,
-    Answer,
     AnthropicModel,
-    Asked,
+    ModelReply,
     OpenAIModel,
     ScriptedModel,
     Store,
     Text,
+    ToolCall,
     tool,
 )
 from chatfold.agent import Model
@@ -69,13 +69,13 @@ RULES: tuple[tuple[str, str, Callable[[str], dict[str, Any]]], ...] = (
 )
 
 
-def by_rules(payload: dict[str, Any]) -> Answer:
+def by_rules(payload: dict[str, Any]) -> ModelReply:
     """What a model would do: looks at what was last said or returned, and goes on from there."""
     last = payload["messages"][-1]
     if last["role"] == "tool":
         result = last["results"][-1]
         told = " ".join(str(part.get("text") or part.get("data")) for part in result["parts"])
-        return Answer() if result["name"] == "chat_send" else _call("chat_send", text=told[:300])
+        return ModelReply() if result["name"] == "chat_send" else _call("chat_send", text=told[:300])
     text = " ".join(part.get("text", "") for part in last["parts"]).lower().rstrip("?!. ")
     for pattern, name, args in RULES:
         if found := re.search(pattern, text):
@@ -83,8 +83,8 @@ def by_rules(payload: dict[str, Any]) -> Answer:
     return _call("chat_send", text="I can look up orders and pay them back.")
 
 
-def _call(called: str, **args: Any) -> Answer:
-    return Answer(calls=(Asked(f"call_{secrets.token_hex(8)}", called, args),))
+def _call(called: str, **args: Any) -> ModelReply:
+    return ModelReply(calls=(ToolCall(f"call_{secrets.token_hex(8)}", called, args),))
 
 
 def model_of(name: str) -> Model:
@@ -114,7 +114,7 @@ async def main() -> None:
         if await agent.resume(given.chat):
             print("(went on with what was left)")
         while text := (await asyncio.to_thread(input, "you: ")).strip():
-            result = await agent.run(given.chat, text)
+            result = await agent.run(text, chat=given.chat)
             if result.outcome != "done":
                 print(f"({result.outcome}: {result.error})")
 

@@ -21,22 +21,22 @@ from chatfold.late import late
 
 if TYPE_CHECKING:
     from chatfold.replay.inspect.cursor import Replay, replaying
-    from chatfold.replay.judging.divergence import Divergence, Verdict
-    from chatfold.replay.judging.rehearsal import rehearse
-    from chatfold.replay.judging.rerunning import rerun
-    from chatfold.replay.judging.verdict import verdict
     from chatfold.replay.testing import assert_chat_replays, assert_replays
+    from chatfold.replay.verify.divergence import Divergence, Verdict
+    from chatfold.replay.verify.rehearsal import rehearse
+    from chatfold.replay.verify.rerun_turn import rerun
+    from chatfold.replay.verify.verdict import verdict
 else:  # the command starts at once
     __getattr__ = late(
         __name__,
         {
             "Replay": "chatfold.replay.inspect.cursor",
             "replaying": "chatfold.replay.inspect.cursor",
-            "rehearse": "chatfold.replay.judging.rehearsal",
-            "rerun": "chatfold.replay.judging.rerunning",
-            "verdict": "chatfold.replay.judging.verdict",
-            "Divergence": "chatfold.replay.judging.divergence",
-            "Verdict": "chatfold.replay.judging.divergence",
+            "rehearse": "chatfold.replay.verify.rehearsal",
+            "rerun": "chatfold.replay.verify.rerun_turn",
+            "verdict": "chatfold.replay.verify.verdict",
+            "Divergence": "chatfold.replay.verify.divergence",
+            "Verdict": "chatfold.replay.verify.divergence",
             "assert_chat_replays": "chatfold.replay.testing",
             "assert_replays": "chatfold.replay.testing",
         },

@@ -1,6 +1,6 @@
 """The ``chatfold`` command.
 
-Each verb is a function in ``replay.commands``, imported when it is called: ``chatfold ls`` does not wait for what only ``step``
+Each verb is a function in ``replay.verbs``, imported when it is called: ``chatfold ls`` does not wait for what only ``step``
 needs. What goes wrong is told in one line on stderr, never in a traceback. The exit code says what it was:
 
     0    done; nothing differs        4    a log is damaged
@@ -20,29 +20,29 @@ import click
 from click.shell_completion import CompletionItem
 
 VERBS = {
-    "ls": ("lists", "The chats, newest first"),
-    "log": ("logs", "What happened in a chat, a line each"),
-    "show": ("showing", "One event: what it says, what belongs to it, what it changed"),
-    "context": ("contexts", "What the model sees, and what is archived"),
-    "messages": ("requests", "Exactly what a model is, or was, sent"),
-    "diff": ("differences", "What changed between two points"),
-    "why": ("differences", "When a text entered the context, and when and why it left"),
-    "tree": ("lists", "Which chat was forked from which"),
-    "search": ("lists", "Words in all chats, or in one"),
-    "stats": ("figures", "Tokens, turns, tools, and the size of the context over time"),
-    "fork": ("changes", "A chat of its own from any point of another"),
+    "ls": ("chats", "The chats, newest first"),
+    "log": ("log", "What happened in a chat, a line each"),
+    "show": ("show", "One event: what it says, what belongs to it, what it changed"),
+    "context": ("context", "What the model sees, and what is archived"),
+    "messages": ("messages", "Exactly what a model is, or was, sent"),
+    "diff": ("compare", "What changed between two points"),
+    "why": ("compare", "When a text entered the context, and when and why it left"),
+    "tree": ("chats", "Which chat was forked from which"),
+    "search": ("chats", "Words in all chats, or in one"),
+    "stats": ("stats", "Tokens, turns, tools, and the size of the context over time"),
+    "fork": ("change", "A chat of its own from any point of another"),
     "replay": (
-        "verdicts",
+        "verify",
         "Fold again, compare every fingerprint; or run an agent's code against the recording",
     ),
-    "rerun": ("verdicts", "Run one turn again for real, in a fork"),
-    "step": ("steps", "Step through a chat in the terminal"),
+    "rerun": ("verify", "Run one turn again for real, in a fork"),
+    "step": ("step", "Step through a chat in the terminal"),
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
-    "import": ("files", "An exported chat into a store"),
-    "copy": ("copies", "Chats from one store into another: folders, databases"),
-    "check": ("checks", "Is every byte as it was written? With repair"),
-    "salvage": ("checks", "Copy out of a damaged chat what still verifies"),
-    "demo": ("demos", "Record a small chat to look at"),
+    "import": ("imports", "Chats of other tools, or exported ones, into a store"),
+    "copy": ("copy", "Chats from one store into another: folders, databases"),
+    "check": ("check", "Is every byte as it was written? With repair"),
+    "salvage": ("check", "Copy out of a damaged chat what still verifies"),
+    "demo": ("demo", "Record a small chat to look at"),
 }
 
 
@@ -54,7 +54,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         gc.disable()  # nothing of what is imported is garbage, and looking for it takes a twentieth of the start
-        module = import_module(f"chatfold.replay.commands.{VERBS[cmd_name][0]}")
+        module = import_module(f"chatfold.replay.verbs.{VERBS[cmd_name][0]}")
         gc.enable()
         command: click.Command = getattr(module, "import_" if cmd_name == "import" else cmd_name)
         return command

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from chatfold.agent import Agent, Answer, Asked, ScriptedModel, Store, tool
+from chatfold.agent import Agent, ModelReply, ScriptedModel, Store, ToolCall, tool
 from chatfold.eventlog import Entry, Text
 from chatfold.projections import executions, turn
 
@@ -29,12 +29,14 @@ async def record(folder: Path) -> dict[str, list[Entry]]:
     async with Store(folder) as store:
         number = len((await store.chat(CHAT))[executions].started) + 1
         question, answer = _TURNS[min(number, len(_TURNS)) - 1]
-        call = Asked(f"call-{number}", "read_file", {"path": "lexer.py"})
+        call = ToolCall(f"call-{number}", "read_file", {"path": "lexer.py"})
         model = ScriptedModel(
-            [Answer(calls=(call,), stop="tool_calls"), Answer((Text(answer),), stop="stop")]
+            [ModelReply(calls=(call,), stop="tool_calls"), ModelReply((Text(answer),), stop="stop")]
         )
         agent = Agent(store=store, model=model, tools=[read_file], name="demo")
-        await agent.run(CHAT, question, id=f"inbound-{number}")  # the id: delivered twice, it is one message
+        await agent.run(
+            question, chat=CHAT, id=f"inbound-{number}"
+        )  # the id: delivered twice, it is one message
 
         chat = await store.chat(CHAT)
         asked = chat[turn].said

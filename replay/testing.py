@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 from chatfold.agent import Moment
 from chatfold.replay.inspect.places import find_chat, opened
-from chatfold.replay.judging.divergence import Verdict
-from chatfold.replay.judging.rehearsal import Factory, rehearse
-from chatfold.replay.judging.verdict import verdict
+from chatfold.replay.verify.divergence import Verdict
+from chatfold.replay.verify.rehearsal import Factory, rehearse
+from chatfold.replay.verify.verdict import verdict
 
 Recorded: TypeAlias = Path | str | tuple[Path | str, str]
 

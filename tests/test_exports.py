@@ -18,10 +18,10 @@ VOCABULARY = """
 """
 
 FRONT = """
-    Agent Answer AnthropicModel Asked CHAT_TOOLS Called CannotFit Chat ChatDeleted ChatExists ChatfoldError Conflict CorruptLog
-    Data DiskFull DurabilityUnknown Entry Execution File Http IdConflict InvalidEvent ModelFailed Moment NewerFormat NoSuchChat
+    Agent ModelReply AnthropicModel CHAT_TOOLS ToolCall PromptTooLarge Chat ChatDeleted ChatExists ChatfoldError Conflict CorruptLog
+    Data DiskFull DurabilityUnknown Entry RunContext File Http IdConflict InvalidEvent ModelFailed Moment NewerFormat NoSuchChat
     NoSuchContext NoSuchPoint OpenAIModel Policy ReadOnly Reasoning Replay Result ScriptedModel Stdio Step Store Text Tool
-    Unavailable View assert_replays assistant events execution mcp_tools projection replaying shell_tool system tool user
+    Unavailable View assert_replays assistant events current_run mcp_tools projection replaying shell_tool system tool user
 """
 
 EVENTLOG = """
@@ -38,8 +38,8 @@ PROJECTIONS = """
 """
 
 AGENT = """
-    Agent Answer AnthropicModel Asked CHAT_TOOLS Called CannotFit Chat Execution Http Model ModelFailed Moment NoSuchContext
-    NotRunning OpenAIModel OtherHistory Policy Result ScriptedModel Stdio Step Store SummaryFailed Tool assistant execution
+    Agent ModelReply AnthropicModel CHAT_TOOLS ToolCall PromptTooLarge Chat RunContext Http Model ModelFailed Moment NoSuchContext
+    NotRunning OpenAIModel OtherHistory Policy Result ScriptedModel Stdio Step Store SummaryFailed Tool assistant current_run
     mcp_tools shell_tool system tool user
 """
 

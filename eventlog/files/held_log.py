@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog, DurabilityUnknown
 from chatfold.eventlog.files.chat_dir import try_remove_temp_files
-from chatfold.eventlog.files.disk import Disk, read_file, replace_file
+from chatfold.eventlog.files.disk import Disk, OpenFiles, read_file, replace_file
 from chatfold.eventlog.files.lock import open_lock
 from chatfold.eventlog.files.log_end import TailCell
 from chatfold.eventlog.files.reader import LogReader
@@ -26,8 +26,17 @@ POISON_FILE = "failed-sync"
 class HeldLog:
     """``end``: has the only tail of the chat that is moved here. ``durable_seq``: up to where the log is durable."""
 
-    def __init__(self, path: Path, chat: str, disk: Disk, segment_bytes: int, end: TailCell) -> None:
+    def __init__(
+        self,
+        path: Path,
+        chat: str,
+        disk: Disk,
+        segment_bytes: int,
+        end: TailCell,
+        files: OpenFiles | None = None,
+    ) -> None:
         self.end = end
+        self._files = files
         self._path = path
         self._chat = chat
         self._disk = disk
@@ -42,7 +51,9 @@ class HeldLog:
         self.durable_seq = 0
         self.is_watermark_due = False  # was more synced than ``head`` says?
         self.is_seal_due = False  # is there ``seal_work``?
-        self.reader = LogReader(self._path, self._chat, self._disk, self.end, may_write=True, indexing=True)
+        self.reader = LogReader(
+            self._path, self._chat, self._disk, self.end, may_write=True, indexing=True, files=self._files
+        )
 
     def close(self) -> None:
         """Let go of the files. Syncs nothing."""
@@ -62,6 +73,15 @@ class HeldLog:
         if self._lock_fd < 0:
             self._lock_fd = open_lock(self._disk, self._path)
         self._disk.lock(self._lock_fd)
+
+    def _line(self, seq: int) -> bytes:
+        """One line. Most that are asked for are in the open segment: its descriptor was proved when the end was found."""
+        tail, segment = self.end.tail, self._segment
+        if tail is not None and segment is not None and tail.first <= seq <= tail.position.seq:
+            line = self.reader.line_in_last(segment.fd, tail.first, seq)
+            if line:
+                return line
+        return self.reader.line(seq)
 
     # --- finding the end -------------------------------------------------------------------------------------
 

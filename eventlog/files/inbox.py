@@ -33,11 +33,14 @@ class PendingAppend(msgspec.Struct, eq=False):
 
 
 class Inbox:
-    """Of one loop, made on it. The loop may be closed at any time: then nobody waits for an answer any more."""
+    """Of one loop, made on it. The loop may be closed at any time: then nobody waits for an answer any more.
+
+    ``answers``: appends that have their results. Any thread adds to them, and calls ``wake``.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
-        self._answers: deque[PendingAppend] = deque()
+        self.answers: deque[PendingAppend] = deque()
         self._is_woken = False
         self._fd = -1
         if HAS_EVENTFD:
@@ -45,9 +48,8 @@ class Inbox:
             self._close_fd = weakref.finalize(self, os.close, self._fd)
             loop.add_reader(self._fd, self._drain)
 
-    def add(self, answered: PendingAppend) -> None:
-        """From any thread. It has its result."""
-        self._answers.append(answered)
+    def wake(self) -> None:
+        """From any thread: the loop gives its answers soon."""
         if self._is_woken:
             return
         self._is_woken = True
@@ -62,8 +64,8 @@ class Inbox:
             with suppress(BlockingIOError):  # nothing was written
                 os.eventfd_read(self._fd)
         self._is_woken = False  # before the answers are looked at: one that comes now wakes the loop again
-        while self._answers:
-            answered = self._answers.popleft()
+        while self.answers:
+            answered = self.answers.popleft()
             future, result = answered.future, answered.result
             if future is None or future.done():
                 continue  # a cancelled append is on disk all the same

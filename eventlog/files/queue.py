@@ -14,7 +14,7 @@ from functools import partial
 from chatfold.eventlog.batch import AppendRequest, Batch
 from chatfold.eventlog.errors import ChatfoldError
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.inbox import Inboxes, PendingAppend
+from chatfold.eventlog.files.inbox import Inbox, Inboxes, PendingAppend
 from chatfold.eventlog.files.lock import WouldBlock
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OpenChat, OpenChats
@@ -218,12 +218,16 @@ class CommitQueue:
         self._look_after(chat, "full" if "full" in asked else "normal" if "normal" in asked else "off")
 
     def _reply(self, chat: OpenChat, answered: list[PendingAppend]) -> None:
-        """An inbox wakes its loop once for all answers that are there."""
+        """A loop is woken once, when all its answers are there."""
         if answered and chat.key in self._notifier.chats:
             self._notifier.wake(chat.key)
+        inboxes = set[Inbox]()
         for pending in answered:
             if pending.inbox is not None:
-                pending.inbox.add(pending)
+                pending.inbox.answers.append(pending)
+                inboxes.add(pending.inbox)
+        for inbox in inboxes:
+            inbox.wake()
 
     # --- what an append leaves to be done soon -------------------------------------------------------------
 

@@ -243,6 +243,10 @@ class LogReader(LogEnd):
             return page[0]
         raise CorruptLog("there is no such line", chat=self.chat, path=self.path, seq=seq)
 
+    def line_in_last(self, fd: int, first: int, seq: int) -> bytes:
+        """The same, by the descriptor of the one who writes the last segment. Nothing if it is not found at once."""
+        return self._line_in(first, fd, seq, self.disk.fstat(fd))
+
     def _line_in(self, first: int, fd: int, seq: int, status: os.stat_result) -> bytes:
         """One line of the segment that is open here; nothing if it is not found, or does not verify.
 

@@ -127,7 +127,9 @@ class FileStorage(FileReading):
         with self._opening:
             end = self._end_of(chat)
         ensure_root = self._preparation.ensure_root
-        return LogWriter(path, chat, self._disk, self._clock, self._segment_bytes, ensure_root, end)
+        return LogWriter(
+            path, chat, self._disk, self._clock, self._segment_bytes, ensure_root, end, self._files
+        )
 
     def _check_writable(self, chat: str) -> None:
         self._check_process()

@@ -25,7 +25,7 @@ from chatfold.eventlog.errors import (
 from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.blobs import write_blob
 from chatfold.eventlog.files.chat_dir import create_chat, make_root
-from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.disk import Disk, OpenFiles
 from chatfold.eventlog.files.held_log import HeldLog
 from chatfold.eventlog.files.lock import ChatMissing, ChatReplaced, WouldBlock, verify_lock
 from chatfold.eventlog.files.log_end import TailCell
@@ -55,8 +55,9 @@ class LogWriter(HeldLog):
         segment_bytes: int = SEGMENT_BYTES,
         ensure_root: Callable[[], None] | None = None,
         end: TailCell | None = None,
+        files: OpenFiles | None = None,
     ) -> None:
-        super().__init__(path, chat, disk, segment_bytes, end or TailCell())
+        super().__init__(path, chat, disk, segment_bytes, end or TailCell(), files)
         self._clock = clock
         self._ensure_root = ensure_root or partial(make_root, disk, path.parent.parent)
         self._clear_history()
@@ -66,7 +67,7 @@ class LogWriter(HeldLog):
         self._clear_history()
 
     def _clear_history(self) -> None:
-        self.seen = Seen(self.reader)
+        self.seen = Seen(self.reader, self._line)
         self._unrecorded: list[tuple[Tail, list[bytes]]] = []  # lines after a tail, unknown to the caches
         self.has_cache_work = False
 

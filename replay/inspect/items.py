@@ -82,7 +82,7 @@ async def context_of(
     """What the model sees of the active context, or would see of another; ``rows``: the most of the archive."""
     now = await moment.now()
     state = now[contexts]
-    items = items_of(await now.shown(context_id), count)
+    items = items_of(await now.messages(context=context_id), count)
     id = context_id or state.active.id  # noqa: A001
     context = state.active if id == state.active.id else state.shelf[id]
     numbers = numbered(state)
@@ -96,7 +96,7 @@ async def context_of(
         Tokens(sum(item.tokens for item in items), count is estimate),
         by_kind(items),
         tuple(InForce(numbers[top.seq][1], top.seq, top.first, top.last) for top in now.window(id).summaries),
-        tuple(await now.list_contexts(rows)),
+        tuple(await now.contexts(rows)),
         len(state.shelf),
     )
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import Agent, Chat, ModelFailed, Store, execution, user
-from chatfold.agent.execution import Execution
-from chatfold.agent.models import Answer, ScriptedModel
-from chatfold.agent.running import Run
+from chatfold.agent import Agent, Chat, ModelFailed, Store, current_run, user
+from chatfold.agent.models import ModelReply, ScriptedModel
+from chatfold.agent.run import Run
+from chatfold.agent.run_context import RunContext
 from chatfold.agent.tools import tool
 from chatfold.eventlog import (
     IdConflict,
@@ -68,10 +68,10 @@ async def test_accepting_returns_when_the_message_is_recorded_and_idle_when_it_i
 ) -> None:
     model = Paused()
     made = Agent(model=model, store=store)
-    entry = await made.accept("chat", "hello", id="tg-1", meta={"userId": 7})
+    entry = await made.submit("hello", chat="chat", id="tg-1", meta={"userId": 7})
     assert (entry.seq, entry.id, model.payloads) == (1, "tg-1", [])
     assert entry.event == MessageAdded("user", (Text("hello"),), meta={"userId": 7})
-    idle = asyncio.create_task(made.idle())
+    idle = asyncio.create_task(made.wait_idle())
     question = await model.asked()
     assert not idle.done()
     question.answer("hello")
@@ -86,8 +86,8 @@ async def test_what_fails_in_the_background_is_in_the_log_and_stops_nobody_else(
 
     made, _ = agent(store, repeat(one_fails), [])
     for key in ("a", "b", "c"):
-        await made.accept(key, "hello")
-    await made.idle()
+        await made.submit("hello", chat=key)
+    await made.wait_idle()
     assert [await outcomes(await store.chat(key)) for key in ("a", "b", "c")] == [
         ["failed"],
         ["done"],
@@ -101,7 +101,7 @@ async def test_leaving_the_agent_waits_for_what_was_accepted(storages: Opener) -
     store = Store(storages())
     made, _ = agent(store, repeat(echo), [])
     async with made:
-        await made.accept("chat", "hello")
+        await made.submit("hello", chat="chat")
     async with Store(storages()) as again:
         assert await said(await again.chat("chat"), "assistant") == ["answer to hello"]
 
@@ -122,21 +122,21 @@ async def test_a_new_agent_answers_everything_that_the_killed_one_had_accepted(s
     store, model = Store(storages()), Paused()
     made = Agent(model=model, store=store, tools=[wait], side_by_side=3)
     for key in ("answered", "in a tool", "asked", "not begun", "not begun either"):
-        await made.accept(key, f"hello from {key}")
+        await made.submit(f"hello from {key}", chat=key)
         if key in ("answered", "in a tool"):
             answer = "hello" if key == "answered" else step(("wait", {}))
             (await model.asked()).answer(answer)
     await until(store, "answered", RunFinished)
     await begun.wait()
     asked = {key_of((await model.asked()).payload) for _ in range(2)}
-    await made.accept("asked", "and more")
+    await made.submit("and more", chat="asked")
     await killed(made, store)
     async with Store(storages()) as store:
         made, again = agent(store, repeat(echo), [wait])
         pending = await made.resume_all()
         assert asked | {"in a tool"} <= set(pending)
         assert sorted(pending) == ["asked", "in a tool", "not begun", "not begun either"]
-        await made.idle()
+        await made.wait_idle()
         for key in pending:
             chat = await store.chat(key)
             sent = ["hello from asked", "and more"] if key == "asked" else [f"hello from {key}"]
@@ -186,7 +186,7 @@ async def test_what_was_said_before_and_after_the_crash_is_answered_too(store: S
         await chat.record(*batch, run="r1")
     await chat.record(user("are you there?"))
     made, model = agent(store, repeat("yes"), [look])
-    result = await made.run("chat", "hello?")
+    result = await made.run("hello?", chat="chat")
     assert (result.text, result.outcome) == ("yes", "done")
     assert users(model.payloads[-1]) == ["hello", "are you there?", "hello?"]
     assert is_whole(model.payloads[-1])
@@ -212,7 +212,7 @@ async def test_a_message_that_meets_a_dead_run_at_its_limit_is_answered_by_anoth
     for batch in history(upto=4):
         await chat.record(*batch, run="r1")
     made, model = agent(store, ["yes"], [look], steps=1)
-    result = await made.run("chat", "are you there?")
+    result = await made.run("are you there?", chat="chat")
     assert (result.outcome, result.text) == ("done", "yes")
     assert users(model.payloads[-1]) == ["hello", "are you there?"]
     assert await outcomes(await store.chat("chat")) == ["limit", "done"]
@@ -233,9 +233,9 @@ async def test_a_message_that_was_recorded_only_is_nothing_to_resume(store: Stor
 
 async def test_the_same_message_twice_is_one_event_one_run_and_one_result(store: Store) -> None:
     made, model = agent(store, repeat(echo), [])
-    once, twice = await asyncio.gather(*(made.run("chat", "hello", id="tg-1") for _ in range(2)))
-    await made.run("chat", "something else", id="tg-2")
-    later = await made.run("chat", "hello", id="tg-1")
+    once, twice = await asyncio.gather(*(made.run("hello", chat="chat", id="tg-1") for _ in range(2)))
+    await made.run("something else", chat="chat", id="tg-2")
+    later = await made.run("hello", chat="chat", id="tg-1")
     assert once == twice == later
     assert (once.text, len(model.payloads)) == ("answer to hello", 2)
     assert await said(await store.chat("chat")) == ["hello", "something else"]
@@ -247,19 +247,19 @@ async def test_a_message_delivered_again_after_a_restart_is_the_one_that_was_ans
 ) -> None:
     async with Store(storages()) as store:
         made, _ = agent(store, ["first"], [])
-        before = await made.run("chat", "hello", id="tg-1")
+        before = await made.run("hello", chat="chat", id="tg-1")
     async with Store(storages()) as store:
         made, model = agent(store, ["second"], [])
-        assert await made.run("chat", "hello", id="tg-1") == before
+        assert await made.run("hello", chat="chat", id="tg-1") == before
         with pytest.raises(IdConflict):
-            await made.run("chat", "another text", id="tg-1")
+            await made.run("another text", chat="chat", id="tg-1")
         assert model.payloads == []
 
 
 async def test_a_message_delivered_again_before_it_was_answered_is_answered_once(store: Store) -> None:
     await (await store.chat("chat")).user("hello", id="tg-1")
     made, model = agent(store, ["hi"], [])
-    assert (await made.run("chat", "hello", id="tg-1")).text == "hi"
+    assert (await made.run("hello", chat="chat", id="tg-1")).text == "hi"
     assert len(model.payloads) == 1
 
 
@@ -268,14 +268,14 @@ async def test_a_message_whose_run_was_cancelled_is_answered_once_when_it_is_del
 ) -> None:
     model = Paused()
     made = Agent(model=model, store=store)
-    cancelled = asyncio.create_task(made.run("chat", "hello", id="tg-1"))
+    cancelled = asyncio.create_task(made.run("hello", chat="chat", id="tg-1"))
     await model.asked()
     cancelled.cancel()
     await asyncio.wait((cancelled,))
-    again = asyncio.create_task(made.run("chat", "hello", id="tg-1"))
+    again = asyncio.create_task(made.run("hello", chat="chat", id="tg-1"))
     (await model.asked()).answer("hi")
     assert (await again).text == "hi"
-    later = asyncio.create_task(made.run("chat", "hello", id="tg-1"))
+    later = asyncio.create_task(made.run("hello", chat="chat", id="tg-1"))
     asked = asyncio.create_task(model.asked())
     await asyncio.wait((later, asked), return_when=asyncio.FIRST_COMPLETED)
     assert later.done()
@@ -290,14 +290,14 @@ async def test_a_message_that_was_answered_by_hand_is_not_answered_again_when_it
     await chat.user("hello", id="tg-1")
     await chat.assistant("hello from a person")
     made, model = agent(store, ["hi"], [])
-    await made.run("chat", "hello", id="tg-1")
+    await made.run("hello", chat="chat", id="tg-1")
     assert model.payloads == []
 
 
 async def test_without_an_id_the_same_words_are_another_message(store: Store) -> None:
     made, model = agent(store, repeat(echo), [])
     for _ in range(2):
-        await made.run("chat", "hello")
+        await made.run("hello", chat="chat")
     assert len(model.payloads) == 2
 
 
@@ -319,20 +319,20 @@ async def test_two_hundred_chats_at_once_keep_their_order_lose_nothing_and_leave
     @tool
     async def more() -> str:
         """Another message arrives, in the middle of the run."""
-        chat = execution().chat
-        await made.accept(chat.key, f"{len(await said(chat))}")
+        chat = current_run().chat
+        await made.submit(f"{len(await said(chat))}", chat=chat.key)
         return "said"
 
-    def five_times(payload: dict[str, Any]) -> Answer | str:
+    def five_times(payload: dict[str, Any]) -> ModelReply | str:
         count = len(users(payload))
         return step(("more", {}), ids=[f"c{count}"]) if count < 5 else echo(payload)
 
-    before = await alive(Run, Execution, Chat)
+    before = await alive(Run, RunContext, Chat)
     model = ScriptedModel(repeat(five_times))
     made = Agent(model=model, store=store, tools=[more], side_by_side=16)
     keys = [f"chat {number}" for number in range(200)]
-    await asyncio.gather(*(made.accept(key, "0") for key in keys))
-    await made.idle()
+    await asyncio.gather(*(made.submit("0", chat=key) for key in keys))
+    await made.wait_idle()
     for key in keys:
         chat = await store.chat(key)
         assert await said(chat) == ["0", "1", "2", "3", "4"]
@@ -343,35 +343,35 @@ async def test_two_hundred_chats_at_once_keep_their_order_lose_nothing_and_leave
     assert len(model.payloads) == 200 * 5
     assert is_empty(made)
     del chat
-    assert await alive(Run, Execution, Chat) == before
+    assert await alive(Run, RunContext, Chat) == before
 
 
 async def test_a_run_that_is_cancelled_while_it_waits_its_turn_leaves_no_lane_behind(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, side_by_side=1)
-    await made.accept("first", "hello")
+    await made.submit("hello", chat="first")
     question = await model.asked()
-    waiting = [asyncio.create_task(made.run(key, "hello")) for key in ("a", "a", "b")]
+    waiting = [asyncio.create_task(made.run("hello", chat=key)) for key in ("a", "a", "b")]
     for key in ("a", "b"):
         await until(store, key, MessageAdded)
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
     question.answer("hi")
-    await made.idle()
+    await made.wait_idle()
     assert is_empty(made)
     assert set(await made.resume_all()) == {"a", "b"}  # they are recorded, and not answered yet
     for _ in range(2):
         (await model.asked()).answer("hi")
-    await made.idle()
+    await made.wait_idle()
 
 
 async def test_a_run_that_ends_with_a_bug_leaves_no_lane_behind(store: Store) -> None:
     made, _ = agent(store, [RuntimeError("a bug"), "fine"], [])
     with pytest.raises(RuntimeError, match="a bug"):
-        await made.run("chat", "hello")
+        await made.run("hello", chat="chat")
     assert is_empty(made)
-    assert (await made.run("chat", "again")).text == "fine"
+    assert (await made.run("again", chat="chat")).text == "fine"
 
 
 async def test_the_requests_of_chats_side_by_side_can_all_be_proved() -> None:
@@ -379,5 +379,5 @@ async def test_the_requests_of_chats_side_by_side_can_all_be_proved() -> None:
     models: dict[str, ScriptedModel] = {}
     for key in ("a", "b", "c"):
         made, models[key] = agent(store, [step(("look", {})), "one", "two"], [look])
-        await asyncio.gather(made.run(key, "1"), made.run(key, "2"))
+        await asyncio.gather(made.run("1", chat=key), made.run("2", chat=key))
     assert all([await are_proved(await store.chat(key), model) for key, model in models.items()])

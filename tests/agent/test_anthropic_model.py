@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Policy, Store, assistant, user
-from chatfold.agent.anthropic_model import MAX_TOKENS, AnthropicModel
-from chatfold.agent.models import Asked, Piece, Request
-from chatfold.agent.overflow import is_too_long
-from chatfold.agent.runtime import Agent
+from chatfold.agent.agent import Agent
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import Piece, Request
+from chatfold.agent.models.anthropic import MAX_TOKENS, AnthropicModel
+from chatfold.agent.models.errors import is_too_long
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
 from chatfold.projections import Message
 from chatfold.projections.prompt import Call, Result
@@ -98,7 +99,7 @@ async def test_thoughts_text_calls_and_usage_are_heard_however_the_stream_is_tor
         Reasoning("", "anthropic", "claude", "hidden==", redacted=True),
         Text("日本語\u2028"),
     )
-    assert answer.calls == (Asked("toolu_1", "read", {"path": "é"}), Asked("toolu_2", "read", {}))
+    assert answer.calls == (ToolCall("toolu_1", "read", {"path": "é"}), ToolCall("toolu_2", "read", {}))
     assert answer.stop == "tool_use"
     assert spent(answer.usage, failed=False) == Spent(1, 0, 9 + 1100, 30, 1000, 20)
 
@@ -292,7 +293,7 @@ async def test_a_run_waits_and_compacts_and_uses_no_tool_twice(connect: Connect)
         for number in range(12):
             await chat.record(user(f"question {number} " + "long " * 200), assistant(f"answer {number}"))
         agent = Agent(model=connect(server), tools=[read], store=store, policy=Policy(summary=100))
-        result = await agent.run("c", "Why does the lexer drop newlines?")
+        result = await agent.run("Why does the lexer drop newlines?", chat="c")
         entries: list[Entry] = [entry async for entry in (await store.chat("c")).entries(1)]
     assert (result.outcome, result.text) == ("done", "Because of strip().")
     assert used == ["lexer.py"]

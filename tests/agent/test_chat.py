@@ -40,17 +40,17 @@ async def test_a_chat_that_was_only_looked_at_leaves_nothing(store: Store) -> No
 
 async def test_a_call_is_answered_together_with_what_follows_or_not_at_all(chat: Chat) -> None:
     await chat.user("why")
-    call = await chat.tool_called("read_file", {"path": "a.py"})
-    await chat.record(call.returned("text"), assistant("because"))
+    call = await chat.tool_call("read_file", {"path": "a.py"})
+    await chat.record(call.result("text"), assistant("because"))
     assert await roles(chat) == ["user", "assistant", "tool", "assistant"]
 
 
 async def test_a_call_that_a_crash_left_open_is_found_and_answered_by_the_next_process(store: Store) -> None:
-    await (await store.chat("chat")).tool_called("read_file", {"path": "a.py"}, call="c1")
+    await (await store.chat("chat")).tool_call("read_file", {"path": "a.py"}, call="c1")
     chat = await store.chat("chat")
     [call] = await chat.open_calls()
     assert (call.call, call.name, call.args) == ("c1", "read_file", {"path": "a.py"})
-    await chat.record(call.returned("again", failed=True))
+    await chat.record(call.result("again", failed=True))
     assert await chat.open_calls() == []
 
 
@@ -68,7 +68,7 @@ async def test_a_run_that_failed_leaves_its_question_and_the_next_run_sees_it_on
     await chat.user("second")
     await chat.record(RunStarted(), assistant("answer"), RunFinished("done"), run="r2")
     assert await texts(chat) == ["first", "second", "answer"]
-    assert [run.outcome for run in await chat.executions()] == ["failed", "done"]
+    assert [run.outcome for run in await chat.runs()] == ["failed", "done"]
 
 
 ODD_TEXTS = (
@@ -90,7 +90,7 @@ async def test_what_the_user_wrote_reaches_the_model_byte_for_byte(store: Store,
     await chat.user(text)
     await chat.new_context()
     for reader in (chat, await store.chat("chat"), await chat.at(2)):
-        assert (await reader.shown())[-1].parts == (Text(text),)
+        assert (await reader.messages())[-1].parts == (Text(text),)
 
 
 @pytest.mark.campaign
@@ -100,7 +100,7 @@ async def test_a_message_of_fifty_megabytes_is_kept(storages: Opener) -> None:
     async with Store(storages()) as store:
         await (await store.chat("chat")).user(text)
     async with Store(storages()) as store:
-        [message] = await (await store.chat("chat")).shown()
+        [message] = await (await store.chat("chat")).messages()
         assert message.parts == (Text(text),)
 
 
@@ -150,13 +150,13 @@ async def test_bytes_images_and_nested_parts_come_back_as_they_were(storages: Op
     async with Store(storages()) as store:
         chat = await store.chat("chat")
         await chat.user(*PARTS, meta=signature)
-        call = await chat.tool_called("look", {"raw": b"\x80"})
-        await chat.record(call.returned(*PARTS))
+        call = await chat.tool_call("look", {"raw": b"\x80"})
+        await chat.record(call.result(*PARTS))
     async with Store(storages()) as store:
         [said, called, returned] = [entry.event async for entry in (await store.chat("chat")).entries()]
     assert said == user(*PARTS, meta=signature)
     assert called == ToolCalled(call.call, "look", {"raw": b"\x80"})
-    assert returned == call.returned(*PARTS)
+    assert returned == call.result(*PARTS)
 
 
 @pytest.mark.parametrize("when", [datetime(2026, 2, 6), datetime(2026, 2, 6, tzinfo=UTC)])  # noqa: DTZ001

@@ -301,7 +301,7 @@ class Chats(Talking):
         async def carry(chat: Chat) -> None:
             if file:
                 await chat.export(path)
-            self.side.chats[who, new] = await self.side.stores[who].import_(path if file else chat, new)
+            self.side.chats[who, new] = await self.side.stores[who].import_chat(path if file else chat, new)
 
         def naive(model: NaiveChat) -> None:
             if not model.seq:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from chatfold.agent import Chat, Store, assistant, user
-from chatfold.agent.chat_tools import CHAT_TOOLS
-from chatfold.agent.execution import NotRunning, inject_assistant_once
+from chatfold.agent.run_context import NotRunning, inject_assistant_once
 from chatfold.agent.tools import Tool, tool
+from chatfold.agent.tools.chat import CHAT_TOOLS
 from chatfold.eventlog import (
     ContextCleared,
     ContextOpened,
@@ -95,7 +95,7 @@ async def test_a_new_context_leaves_the_model_with_the_question_and_its_own_call
 async def test_a_new_context_in_an_empty_chat_archives_nothing(store: Store) -> None:
     chat, _ = await ran(store, CHAT_TOOLS, step(("chat_context_new", {})), step(("chat_context_new", {})))
     assert [new["archived"] for new in await returned(chat)] == [None, None]
-    assert await chat.list_contexts() == []
+    assert await chat.contexts() == []
 
 
 async def test_a_context_opened_among_parallel_calls_leaves_each_call_with_its_result(
@@ -142,8 +142,8 @@ async def test_what_was_shown_once_may_be_shown_again_in_another_context(store: 
 async def test_what_is_archived_ends_with_the_last_answer(store: Store, chat: Chat) -> None:
     await turns(chat, 1)
     chat, _ = await ran(store, [*CHAT_TOOLS, read], step(("read", {"path": "a"}), ("chat_context_new", {})))
-    assert [message.role for message in await chat.shown("main")][:2] == ["user", "assistant"]
-    assert "now this" not in str(await chat.shown("main"))
+    assert [message.role for message in await chat.messages(context="main")][:2] == ["user", "assistant"]
+    assert "now this" not in str(await chat.messages(context="main"))
     assert (await returned(chat))[-1]["archived"]["checkpoint"] == 2
 
 
@@ -289,7 +289,7 @@ async def test_what_a_person_is_told_of_these_tools_is_no_json(store: Store, cha
     await two_contexts(chat)
     steps = Steps()
     made, _ = agent(store, [step(("chat_context_list", {})), "done"], CHAT_TOOLS, on_step=steps)
-    await made.run("chat", "now this")
+    await made.run("now this", chat="chat")
     [told] = steps.of("step_finish")
     assert told.startswith("chat_context_list done: active: ctx_")
     assert not set('{}["') & set(told)

@@ -24,7 +24,7 @@ async def events(chat: Chat) -> list[Event]:
 
 
 async def received(chat: Chat, *history: Event) -> list[Event]:
-    return [entry.event for entry in await chat.receive(history)]
+    return [entry.event for entry in await chat.merge(history)]
 
 
 TALK: tuple[Event, ...] = (user("one"), assistant("1"), user("two"), assistant("2"))
@@ -61,7 +61,7 @@ async def test_a_client_that_is_behind_changes_nothing(chat: Chat) -> None:
 
 async def test_requests_that_arrive_at_once_are_recorded_once(store: Store) -> None:
     chats = [await store.chat("chat") for _ in range(5)]
-    done = await asyncio.gather(*(chat.receive(TALK) for chat in chats * 2))
+    done = await asyncio.gather(*(chat.merge(TALK) for chat in chats * 2))
     assert sorted(map(len, done)) == [0] * 9 + [4]
     assert await events(chats[0]) == [*TALK]
 
@@ -96,7 +96,7 @@ async def test_an_edit_rewinds_to_where_the_histories_part_and_goes_on_from_ther
 
 async def test_an_edit_and_what_follows_are_recorded_both_or_neither(chat: Chat) -> None:
     await chat.record(*TALK)
-    [first, *_, last] = await chat.receive((*TALK[:2], user("edited"), assistant("new")))
+    [first, *_, last] = await chat.merge((*TALK[:2], user("edited"), assistant("new")))
     assert (first.batch, last.batch) == ("1/3", "3/3")
 
 
@@ -231,7 +231,7 @@ async def test_a_result_of_a_call_that_is_not_here_is_not_recorded(chat: Chat) -
 async def test_a_call_that_was_only_said_to_be_interrupted_is_still_open(chat: Chat) -> None:
     await chat.record(*WORK[:3])
     sent: list[Object] = await chat.messages("openai")
-    assert await chat.receive(from_openai(sent)) == []
+    assert await chat.merge(from_openai(sent)) == []
     assert len(await chat.open_calls()) == 1
 
 
@@ -251,9 +251,9 @@ SAID: tuple[Event, ...] = (
 async def test_what_was_sent_to_openai_and_comes_back_is_nothing_new(chat: Chat) -> None:
     await chat.record(*SAID)
     sent = await chat.messages("openai")
-    assert await chat.receive(from_openai(sent)) == []
+    assert await chat.merge(from_openai(sent)) == []
     more = [*sent, {"role": "assistant", "content": "Still."}, {"role": "user", "content": "ok"}]
-    assert [entry.event for entry in await chat.receive(from_openai(more))] == [
+    assert [entry.event for entry in await chat.merge(from_openai(more))] == [
         assistant("Still."),
         user("ok"),
     ]
@@ -262,9 +262,9 @@ async def test_what_was_sent_to_openai_and_comes_back_is_nothing_new(chat: Chat)
 async def test_what_was_sent_to_anthropic_and_comes_back_is_nothing_new(chat: Chat) -> None:
     await chat.record(*SAID)
     sent = await chat.messages("anthropic", model="m")
-    assert await chat.receive(from_anthropic(**sent, model="m")) == []
+    assert await chat.merge(from_anthropic(**sent, model="m")) == []
     sent["messages"] += [{"role": "assistant", "content": "Still."}, {"role": "user", "content": "ok"}]
-    assert len(await chat.receive(from_anthropic(**sent, model="m"))) == 2
+    assert len(await chat.merge(from_anthropic(**sent, model="m"))) == 2
 
 
 def of_user(text: str) -> Object:
@@ -279,16 +279,16 @@ async def test_a_client_of_the_ai_sdk_writes_what_is_new_and_the_results_of_its_
         "input": {"really": True},
     }
     step: Object = {"id": "a-1", "role": "assistant", "parts": [{"type": "text", "text": "Really?"}, asked]}
-    assert len(await chat.receive(from_ui([of_user("delete it")]))) == 1
+    assert len(await chat.merge(from_ui([of_user("delete it")]))) == 1
     await chat.record(assistant("Really?"), ToolCalled("t1", "confirm", {"really": True}))
-    assert await chat.receive(from_ui([of_user("delete it"), step])) == []
+    assert await chat.merge(from_ui([of_user("delete it"), step])) == []
     answered = {**step, "parts": [step["parts"][0], {**asked, "state": "output-available", "output": "yes"}]}
-    [new] = await chat.receive(from_ui([of_user("delete it"), answered]))
+    [new] = await chat.merge(from_ui([of_user("delete it"), answered]))
     assert isinstance(new.event, ToolReturned)
     await chat.assistant("Deleted.")
     last: Object = {"id": "a-2", "role": "assistant", "parts": [{"type": "text", "text": "Deleted."}]}
     history = [of_user("delete it"), answered, last, of_user("thanks")]
-    assert len(await chat.receive(from_ui(history))) == 1
+    assert len(await chat.merge(from_ui(history))) == 1
     assert await texts(chat) == ["delete it", "Really?", "yes", "Deleted.", "thanks"]
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import CannotFit, Chat, Policy, SummaryFailed, assistant, user
-from chatfold.agent.compaction import HISTORY, IN_MEMORY
+from chatfold.agent import Chat, Policy, PromptTooLarge, SummaryFailed, assistant, user
 from chatfold.agent.summary import Material
 from chatfold.eventlog import (
     Compacted,
@@ -24,7 +23,7 @@ from tests.support.chats import a_chat, a_store, block, files, finished, roles, 
 
 
 async def size(chat: Chat) -> int:
-    return sum(tokens_of(message) for message in await chat.shown())
+    return sum(tokens_of(message) for message in await chat.messages())
 
 
 def compaction(entries: list[Entry]) -> Compacted:
@@ -68,16 +67,16 @@ async def test_a_few_huge_messages_are_compacted_although_they_are_fewer_than_ar
     for number in range(11):
         await chat.record(user(f"question {number}"), *block(f"c{number}", "log line 4711\n" * 900))
     assert await size(chat) > 30_000
-    assert compaction(await chat.compact_if_due(HISTORY)).trigger == "tokens"
+    assert compaction(await chat.compact_if_due(Policy.small())).trigger == "tokens"
     assert await size(chat) <= 12_000
-    assert await chat.compact_if_due(HISTORY) == []
+    assert await chat.compact_if_due(Policy.small()) == []
 
 
 async def test_a_chat_of_long_answers_is_not_compacted_at_every_turn(chat: Chat) -> None:
     done = 0
     for number in range(20):
         await chat.user(f"question {number}")
-        done += len(await chat.compact_if_due(HISTORY))
+        done += len(await chat.compact_if_due(Policy.small()))
         await chat.assistant("word " * 3_000)
     assert 1 <= done <= 10
 
@@ -89,7 +88,7 @@ async def test_tool_blocks_stay_whole_wherever_the_border_would_be(chat: Chat) -
     await chat.record(assistant("done"), user("the question"))
     for keep in (5, 4, 3, 2, 1):
         await chat.compact(Policy(keep=keep))
-        shown = await chat.shown()
+        shown = await chat.messages()
         called = [call.seq for message in shown for call in message.calls]
         answered = [result.call for message in shown for result in message.results if result.seq]
         assert called == answered
@@ -144,17 +143,17 @@ async def test_a_nudge_that_the_user_never_said_is_not_what_the_user_asked(chat:
 async def test_a_call_that_still_runs_is_not_hidden_and_its_result_is_seen(chat: Chat) -> None:
     await turns(chat, 2)
     await chat.user("look it up")
-    call = await chat.tool_called("slow")
+    call = await chat.tool_call("slow")
     await chat.user("are you there?")
     await chat.compact(Policy(keep=1))
-    await chat.record(call.returned("found it"))
+    await chat.record(call.result("found it"))
     assert "found it" in await texts(chat)
 
 
 async def test_a_result_that_came_late_is_not_lost_when_its_call_goes_behind_a_summary(chat: Chat) -> None:
-    call = await chat.tool_called("slow")
+    call = await chat.tool_call("slow")
     await chat.record(assistant("I do not wait."), user("fine"))
-    await chat.record(call.returned("found it"))
+    await chat.record(call.result("found it"))
     assert "found it" in str((await texts(chat))[-1])
     await chat.compact(Policy(keep=1), summarise=lambda material: material.text)
     assert "found it" in str(await texts(chat))
@@ -178,7 +177,7 @@ async def test_what_cannot_fit_says_by_how_much_and_nothing_is_hidden(chat: Chat
     await turns(chat, 2)
     await chat.user("长" * 5_000)
     before = await texts(chat)
-    with pytest.raises(CannotFit, match=r"5\d\d\d tokens, 3000 are allowed") as caught:
+    with pytest.raises(PromptTooLarge, match=r"5\d\d\d tokens, 3000 are allowed") as caught:
         await chat.compact(Policy(budget=3_000, summary=100))
     assert caught.value.budget == 3_000
     assert 5_000 < caught.value.tokens < 6_000
@@ -187,8 +186,8 @@ async def test_what_cannot_fit_says_by_how_much_and_nothing_is_hidden(chat: Chat
 
 async def test_one_huge_message_is_never_deleted(chat: Chat) -> None:
     await chat.user("word " * 20_000)
-    with pytest.raises(CannotFit):
-        await chat.compact_if_due(HISTORY)
+    with pytest.raises(PromptTooLarge):
+        await chat.compact_if_due(Policy.small())
     assert len(await texts(chat)) == 1
 
 
@@ -204,16 +203,17 @@ async def test_a_prompt_that_fits_is_not_refused_because_a_summary_would_not(cha
 
 
 async def test_the_policies_are_those_of_the_documents() -> None:
-    assert (IN_MEMORY.above, IN_MEMORY.keep, IN_MEMORY.budget) == (60, 30, None)
-    assert (HISTORY.budget, HISTORY.keep, HISTORY.above) == (12_000, 30, None)
+    small = Policy.small()
+    assert (small.budget, small.keep, small.above) == (12_000, 30, None)
+    assert Policy.default() == Policy()
     assert (Policy().budget, Policy().keep, Policy().above) == (128_000, 30, None)
 
 
 async def test_sixty_messages_are_left_and_sixty_one_become_thirty_one(chat: Chat) -> None:
     await turns(chat, 30)
-    assert await chat.compact_if_due(IN_MEMORY) == []
+    assert await chat.compact_if_due(Policy(above=60, budget=None)) == []
     await chat.user("one more")
-    done = compaction(await chat.compact_if_due(IN_MEMORY))
+    done = compaction(await chat.compact_if_due(Policy(above=60, budget=None)))
     assert (done.trigger, done.count, len(await texts(chat))) == ("count", 31, 31)
 
 

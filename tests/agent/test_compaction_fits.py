@@ -1,4 +1,4 @@
-"""After a compaction the prompt fits, or ``CannotFit`` was raised; and nothing else changed: whatever the history."""
+"""After a compaction the prompt fits, or ``PromptTooLarge`` was raised; and nothing else changed: whatever the history."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent import CannotFit, Chat, Moment, Policy, Store, assistant, system, user
+from chatfold.agent import Chat, Moment, Policy, PromptTooLarge, Store, assistant, system, user
 from chatfold.eventlog import (
     Compacted,
     Entry,
@@ -74,7 +74,7 @@ def moved(draw: st.DrawFn) -> Move:
     which, back = draw(st.sampled_from(("new", "clear", "load", "rewind", "revert"))), draw(st.integers(0, 9))
 
     async def move(chat: Chat) -> None:
-        shelf = [row.context_id for row in await chat.list_contexts()]
+        shelf = [row.context_id for row in await chat.contexts()]
         compactions = [one.seq for one in chat[contexts].active.compactions]
         match which:
             case "new":
@@ -96,7 +96,7 @@ def summed_up(draw: st.DrawFn) -> Move:
     policy = draw(policies)
 
     async def compact(chat: Chat) -> None:
-        with suppress(CannotFit):
+        with suppress(PromptTooLarge):
             await chat.compact(policy)
 
     return compact
@@ -144,7 +144,7 @@ async def asked(chat: Chat) -> Message | None:
         for entry in await chat.context_entries()
         if isinstance(entry.event, MessageAdded) and entry.event.origin == "exec"
     }
-    said = [message for message in await chat.shown() if message.role == "user" and message.kind == "said"]
+    said = [message for message in await chat.messages() if message.role == "user" and message.kind == "said"]
     return next((message for message in reversed(said) if message.seqs[0] in real), None)
 
 
@@ -158,7 +158,7 @@ def stands_for(chat: Moment, message: Message) -> set[int]:
 
 async def hidden_by(chat: Chat, done: Compacted) -> int:
     """How many messages of users and assistants its range hides."""
-    seen = {seq for message in await chat.shown() for seq in message.seqs}
+    seen = {seq for message in await chat.messages() for seq in message.seqs}
     entries = [entry for entry in await chat.context_entries() if done.first <= entry.seq <= done.last]
     said = [
         entry
@@ -177,16 +177,16 @@ def test_afterwards_the_prompt_fits_or_it_is_told_by_how_much_it_does_not(
 ) -> None:
     async def check() -> None:
         chat = await lived(history)
-        before, seq, refused = await chat.shown(), chat.seq, None
+        before, seq, refused = await chat.messages(), chat.seq, None
         try:
             await chat.compact(policy)
-        except CannotFit as error:
+        except PromptTooLarge as error:
             refused = error
         if refused is None:
-            assert policy.budget is None or size(await chat.shown()) <= policy.budget
+            assert policy.budget is None or size(await chat.messages()) <= policy.budget
         else:
             assert refused.tokens > refused.budget == policy.budget
-            assert (await chat.shown(), chat.seq) == (before, seq)
+            assert (await chat.messages(), chat.seq) == (before, seq)
 
     asyncio.run(check())
 
@@ -196,7 +196,7 @@ def test_afterwards_the_prompt_fits_or_it_is_told_by_how_much_it_does_not(
 def test_a_prompt_that_fits_is_never_refused(history: list[Move], policy: Policy) -> None:
     async def check() -> None:
         chat = await lived(history)
-        if policy.budget is not None and size(await chat.shown()) <= policy.budget:
+        if policy.budget is not None and size(await chat.messages()) <= policy.budget:
             await chat.compact(policy)
 
     asyncio.run(check())
@@ -212,9 +212,9 @@ def test_what_the_user_asked_last_stays_and_what_stays_is_as_it_was(
         then, question = await chat.now(), await asked(chat)
         try:
             done = await chat.compact(policy)
-        except CannotFit:
+        except PromptTooLarge:
             return
-        after = await chat.shown()
+        after = await chat.messages()
         assert question is None or question in after
         summaries = {entry.seq for entry in done}
         kept = [message for message in after if summaries.isdisjoint(message.seqs)]
@@ -222,7 +222,7 @@ def test_what_the_user_asked_last_stays_and_what_stays_is_as_it_was(
         ranges = [range(event.first, event.last + 1) for event in compactions(done)]
         assert kept == [
             message
-            for message in await then.shown()
+            for message in await then.messages()
             if not any(stands_for(then, message) <= set(one) for one in ranges)
         ]
 
@@ -234,17 +234,17 @@ def test_what_the_user_asked_last_stays_and_what_stays_is_as_it_was(
 def test_what_is_hidden_is_counted_and_can_be_shown_again(history: list[Move], policy: Policy) -> None:
     async def check() -> None:
         chat = await lived(history)
-        before, entries = await chat.shown(), [entry async for entry in chat.entries()]
+        before, entries = await chat.messages(), [entry async for entry in chat.entries()]
         try:
             done = await chat.compact(policy)
-        except CannotFit:
+        except PromptTooLarge:
             return
         for event in compactions(done):
             assert event.count == await hidden_by(chat, event)
         assert [entry async for entry in chat.entries(last=len(entries))] == entries
         for entry in done:
             await chat.revert_compaction(entry.seq)
-        assert await chat.shown() == before
+        assert await chat.messages() == before
 
     asyncio.run(check())
 
@@ -256,10 +256,10 @@ def test_compacting_again_does_nothing(history: list[Move], policy: Policy) -> N
         chat = await lived(history)
         try:
             await chat.compact(policy)
-        except CannotFit:
+        except PromptTooLarge:
             return
-        after = await chat.shown()
+        after = await chat.messages()
         assert await chat.compact(policy) == []
-        assert await chat.shown() == after
+        assert await chat.messages() == after
 
     asyncio.run(check())

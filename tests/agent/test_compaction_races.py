@@ -38,10 +38,10 @@ async def test_a_result_that_arrives_while_the_summary_is_made_is_shown_with_its
     one, other = await store.chat("chat"), await store.chat("chat")
     await turns(one, 10)
     await one.user("look")
-    call = await one.tool_called("read")
+    call = await one.tool_call("read")
 
     async def slow(material: Material) -> str:
-        await other.record(call.returned("found it"))
+        await other.record(call.result("found it"))
         return told(material)
 
     assert len(await one.compact(KEEP_2, summarise=slow)) == 1
@@ -201,9 +201,9 @@ async def test_a_compacted_chat_is_the_same_when_it_is_opened_without_any_cache(
             await turns(chat, 40)
             await chat.record(*block("c1"), ToolReturned("c2", (Text("of nobody"),)))
             await chat.compact(Policy(keep=5))
-        live, shown = chat.view, await chat.shown()
+        live, shown = chat.view, await chat.messages()
     for cache in root.glob("chats/*/cache"):  # noqa: ASYNC240
         shutil.rmtree(cache)
     async with files(root) as store:
         chat = await store.chat("chat")
-        assert (chat.view, await chat.shown()) == (live, shown)
+        assert (chat.view, await chat.messages()) == (live, shown)

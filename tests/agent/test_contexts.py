@@ -19,7 +19,7 @@ async def test_a_new_context_begins_with_the_question_being_asked(chat: Chat) ->
     await chat.user("and the docs?")
     await chat.new_context(title="docs build")
     assert await texts(chat) == ["and the docs?"]
-    [row] = await chat.list_contexts()
+    [row] = await chat.contexts()
     assert (row.context_id, row.message_count, row.summary_preview) == ("main", 4, "answer 1")
 
 
@@ -27,7 +27,7 @@ async def test_the_question_goes_along_as_the_very_entry_it_is(chat: Chat) -> No
     await turns(chat, 1)
     asked = [await chat.user(text) for text in ("  first,\r\n", "\u2028second \ud800")]
     await chat.new_context()
-    assert [(m.seqs, m.parts) for m in await chat.shown()] == [
+    assert [(m.seqs, m.parts) for m in await chat.messages()] == [
         ((entry.seq,), entry.event.parts) for entry in asked if hasattr(entry.event, "parts")
     ]
 
@@ -38,9 +38,9 @@ async def test_the_question_goes_along_even_if_the_model_said_something_before_i
     await turns(chat, 1)
     await chat.user("something else")
     await chat.assistant("Let me start over.")
-    call = await chat.tool_called("chat_context_new")
+    call = await chat.tool_call("chat_context_new")
     await chat.new_context()
-    await chat.record(call.returned("done"))
+    await chat.record(call.result("done"))
     assert "something else" in await texts(chat)
     assert (await roles(chat))[0] == "user"
 
@@ -49,17 +49,17 @@ async def test_the_question_goes_along_from_the_middle_of_a_run_with_several_ste
     await turns(chat, 1)
     await chat.user("something else")
     await chat.record(assistant("Let me look."), *block("c1"))
-    call = await chat.tool_called("chat_context_new")
+    call = await chat.tool_call("chat_context_new")
     await chat.new_context()
-    await chat.record(call.returned("done"))
+    await chat.record(call.result("done"))
     assert (await texts(chat))[0] == "something else"
 
 
 async def test_a_tool_that_opens_a_context_finds_its_own_call_there(chat: Chat) -> None:
     await chat.user("start over")
-    call = await chat.tool_called("chat_context_new")
+    call = await chat.tool_call("chat_context_new")
     await chat.new_context()
-    await chat.record(call.returned("done"))
+    await chat.record(call.result("done"))
     assert await roles(chat) == ["user", "assistant", "tool"]
 
 
@@ -70,7 +70,7 @@ async def test_a_context_opened_among_parallel_calls_leaves_every_call_with_its_
     await chat.new_context()
     await chat.record(ToolReturned("c3", (Text("three"),)), ToolReturned("c2", (Text("two"),)))
     assert await texts(chat) == ["do three things", "…", "two", "three"]
-    assert [m.results[0].seq for m in await chat.shown("main") if m.results] == [5]
+    assert [m.results[0].seq for m in await chat.messages(context="main") if m.results] == [5]
 
 
 async def test_what_is_archived_ends_with_an_answer_without_open_calls_or_the_question(chat: Chat) -> None:
@@ -78,8 +78,11 @@ async def test_what_is_archived_ends_with_an_answer_without_open_calls_or_the_qu
     await chat.user("unanswered")
     await chat.record(ToolCalled("c1", "read"))
     await chat.new_context()
-    assert [(m.role, m.seqs) for m in await chat.shown("main")] == [("user", (1,)), ("assistant", (2,))]
-    [row] = await chat.list_contexts()
+    assert [(m.role, m.seqs) for m in await chat.messages(context="main")] == [
+        ("user", (1,)),
+        ("assistant", (2,)),
+    ]
+    [row] = await chat.contexts()
     assert (row.checkpoint, row.message_count) == (2, 2)
 
 
@@ -89,7 +92,7 @@ async def test_contexts_of_nothing_are_not_listed(chat: Chat) -> None:
     await turns(chat, 1)
     await chat.new_context("one")
     await chat.new_context("two in a row")
-    assert [row.title for row in await chat.list_contexts()] == ["and again"]
+    assert [row.title for row in await chat.contexts()] == ["and again"]
 
 
 async def test_contexts_opened_at_once_are_all_there(store: Store) -> None:
@@ -105,7 +108,7 @@ async def test_a_row_tells_when_why_and_what(chat: Chat) -> None:
     await turns(chat, 1)
     here = chat[contexts].active.id
     await chat.new_context("next", "a mess")
-    [row] = await chat.list_contexts()
+    [row] = await chat.contexts()
     assert (row.context_id, row.title, row.reason, row.summary_preview) == (
         here,
         "the plan",
@@ -120,9 +123,9 @@ async def test_a_list_is_as_long_as_asked_and_last_left_first(chat: Chat) -> Non
     for number in range(25):
         await chat.new_context(f"{number}")
         await turns(chat, 1)
-    assert [row.title for row in await chat.list_contexts(2)] == ["23", "22"]
-    assert len(await chat.list_contexts()) == 20
-    assert len(await chat.list_contexts(limit=None)) == 24
+    assert [row.title for row in await chat.contexts(2)] == ["23", "22"]
+    assert len(await chat.contexts()) == 20
+    assert len(await chat.contexts(limit=None)) == 24
 
 
 # --- loading switches ------------------------------------------------------------------------------------
@@ -137,7 +140,7 @@ async def test_there_and_back_again_loses_nothing_and_doubles_nothing(chat: Chat
     assert await chat.load_context("there") == there
     assert await chat.load_context("answer") == "main"
     assert await texts(chat) == ["question 0", "answer 0", "more"]
-    assert [row.context_id for row in await chat.list_contexts()] == [there]
+    assert [row.context_id for row in await chat.contexts()] == [there]
 
 
 async def test_a_context_taken_up_added_to_and_left_comes_back_with_what_was_added(store: Store) -> None:
@@ -168,11 +171,11 @@ async def test_loading_an_id_that_is_not_here_changes_nothing(store: Store, unkn
     await turns(chat, 1)
     elsewhere = await other.new_context("elsewhere")
     for nowhere in (unknown, elsewhere):
-        with pytest.raises(NoSuchContext, match=r"list_contexts\(\) shows what there is"):
+        with pytest.raises(NoSuchContext, match=r"chat\.contexts\(\) shows what there is"):
             await chat.load_context(context_id=nowhere)
         with pytest.raises(NoSuchContext):
             await chat.recall(nowhere)
-    assert (chat.seq, await chat.list_contexts()) == (2, [])
+    assert (chat.seq, await chat.contexts()) == (2, [])
 
 
 async def test_loading_what_is_not_found_or_already_here_changes_nothing(chat: Chat) -> None:
@@ -185,7 +188,7 @@ async def test_loading_what_is_not_found_or_already_here_changes_nothing(chat: C
     with pytest.raises(ValueError, match="Give a query or a context_id"):
         await chat.load_context()
     assert await chat.load_context(context_id="main") == "main"
-    assert (chat.seq, await chat.list_contexts()) == (2, [])
+    assert (chat.seq, await chat.contexts()) == (2, [])
 
 
 async def test_an_id_is_enough_and_counts_before_a_query(chat: Chat) -> None:
@@ -214,7 +217,7 @@ async def test_clearing_keeps_the_question_being_asked(chat: Chat) -> None:
     await chat.user("what now")
     here = await chat.clear_context("a mess")
     assert (await texts(chat), chat[contexts].active.id) == (["what now"], here)
-    [row] = await chat.list_contexts()
+    [row] = await chat.contexts()
     assert (row.context_id, row.reason) == ("main", "a mess")
 
 

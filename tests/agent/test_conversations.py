@@ -17,22 +17,22 @@ async def test_a_conversation_by_a_path_is_on_disk_and_is_loaded_by_another_agen
     path = tmp_path / "chats" / "task-001.jsonl"
     async with agent("hello") as first:
         chat = await first.new_conversation(path)
-        assert (await first.run(chat, "hi")).text == "hello"
+        assert (await first.run("hi", chat=chat)).text == "hello"
     assert (tmp_path / "chats" / "chats" / "task-001").is_dir()
     async with agent("again") as second:
         chat = await second.load_conversation(path)
-        assert [message.role for message in await chat.shown()] == ["user", "user", "assistant"]
-        assert (await second.run(chat, "and again?")).text == "again"
+        assert [message.role for message in await chat.messages()] == ["user", "user", "assistant"]
+        assert (await second.run("and again?", chat=chat)).text == "again"
 
 
 async def test_a_fork_goes_on_elsewhere_and_the_original_stays(tmp_path: Path) -> None:
     async with agent("one", "two", "three") as made:
         chat = await made.new_conversation(tmp_path / "task-001.jsonl")
-        await made.run(chat, "first")
+        await made.run("first", chat=chat)
         fork = await made.fork_conversation(tmp_path / "task-001-retry.jsonl")
         assert made.conversation is fork
         before = chat.seq
-        await made.run(fork, "only in the fork")
+        await made.run("only in the fork", chat=fork)
         assert (await chat.refresh()).seq == before
         assert [one.parent for one in fork[lineage].forks] == ["task-001"]
 
@@ -40,10 +40,10 @@ async def test_a_fork_goes_on_elsewhere_and_the_original_stays(tmp_path: Path) -
 async def test_a_conversation_in_memory_gets_a_path_by_being_forked(tmp_path: Path) -> None:
     async with agent("one", "two") as made:
         chat = await made.new_conversation("scratch")
-        await made.run(chat, "first")
+        await made.run("first", chat=chat)
         kept = await made.fork_conversation(tmp_path / "kept")
         assert kept.view.head == chat.view.head
-        await made.run(kept, "second")
+        await made.run("second", chat=kept)
     async with agent() as other:
         assert (await other.load_conversation(tmp_path / "kept")).seq == kept.seq
 
@@ -51,8 +51,8 @@ async def test_a_conversation_in_memory_gets_a_path_by_being_forked(tmp_path: Pa
 async def test_one_agent_has_many_conversations_that_know_nothing_of_each_other() -> None:
     async with agent("a", "b") as made:
         one, other = await made.new_conversation("one"), await made.new_conversation("other")
-        await made.run(one, "in one")
-        await made.run(other, "in the other")
+        await made.run("in one", chat=one)
+        await made.run("in the other", chat=other)
         assert [m["content"] for m in await other.messages("openai")][1:] == ["in the other", "b"]
 
 
@@ -64,9 +64,9 @@ async def test_what_is_under_way_in_a_chat_is_not_gone_on_with_in_its_fork() -> 
         fork = await chat.fork("what-if")
         assert await made.resume("what-if") is None
         assert await made.resume_all() == ["chat"]
-        await made.idle()
-        assert (await made.run(fork, "and here?")).text == "for the fork"
-        assert [run.outcome for run in await chat.executions()] == ["done"]
+        await made.wait_idle()
+        assert (await made.run("and here?", chat=fork)).text == "for the fork"
+        assert [run.outcome for run in await chat.runs()] == ["done"]
 
 
 async def test_what_is_there_or_is_not_is_told(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_what_is_there_or_is_not_is_told(tmp_path: Path) -> None:
         chat = await made.new_conversation(tmp_path / "task")
         with pytest.raises(NoSuchChat):
             await made.load_conversation(tmp_path / "task")  # nothing was said in it yet
-        await made.run(chat, "hi")
+        await made.run("hi", chat=chat)
         with pytest.raises(ChatExists):
             await made.new_conversation(tmp_path / "task")
         with pytest.raises(ValueError, match="within its own store"):

@@ -59,7 +59,7 @@ FALLING = (fall, fall_in_a_thread, fall_together, break_the_log, not_a_part, giv
 async def test_whatever_a_tool_does_is_a_failed_result_and_the_run_goes_on(store: Store, falls: Tool) -> None:
     act, done = counted()
     made, model = agent(store, [step((falls.name, {}), ("act", {"what": "a"})), "done"], [falls, act])
-    result = await made.run("chat", "now this")
+    result = await made.run("now this", chat="chat")
     assert (result.outcome, result.text, done) == ("done", "done", ["a"])
     assert [(use.tool, use.failed) for use in result.tool_calls] == [(falls.name, True), ("act", False)]
     assert is_whole(model.payloads[1])
@@ -80,7 +80,7 @@ async def test_arguments_that_do_not_fit_are_told_and_the_tool_is_not_run(
 ) -> None:
     act, done = counted()
     made, _ = agent(store, [step(("act", args)), "done"], [act])
-    result = await made.run("chat", "now this")
+    result = await made.run("now this", chat="chat")
     assert done == []
     assert (result.outcome, result.had_tool_failure) == ("done", True)
     assert says in result.tool_calls[0].output
@@ -91,7 +91,7 @@ async def test_arguments_that_do_not_fit_are_told_and_the_tool_is_not_run(
 async def test_a_tool_that_there_is_not_is_told_with_those_there_are(store: Store) -> None:
     act, _ = counted()
     made, _ = agent(store, [step(("../act", {})), "done"], [act, fall])
-    await made.run("chat", "now this")
+    await made.run("now this", chat="chat")
     [told] = await returned(await store.chat("chat"))
     assert "'../act'" in told
     assert "act, fall" in told
@@ -112,7 +112,7 @@ async def test_a_tool_that_takes_too_long_is_given_up_and_the_others_are_not(sto
     act, done = counted()
     seconds = 30.0 if own else 0.5
     made, _ = agent(store, [step(("wait", {}), ("act", {})), "done"], [wait, act], tool_seconds=seconds)
-    result = await made.run("chat", "now this")
+    result = await made.run("now this", chat="chat")
     assert given_up.is_set()
     assert result.tool_calls[0].output == "TimeoutError: no result within 0.5 s"
     assert (result.outcome, done) == ("done", [""])
@@ -125,7 +125,7 @@ async def test_a_time_out_of_the_tools_own_is_not_taken_for_ours(store: Store) -
         raise TimeoutError("the other server is slow")
 
     made, _ = agent(store, [step(("ask_elsewhere", {})), "done"], [ask_elsewhere])
-    result = await made.run("chat", "now this")
+    result = await made.run("now this", chat="chat")
     assert result.tool_calls[0].output == "TimeoutError: the other server is slow"
 
 
@@ -139,7 +139,7 @@ async def test_of_a_flood_the_beginning_and_the_end_are_kept_and_how_much_is_mis
         return shape("a" * 3000 + "b" * 10**6 + "c" * 3000)
 
     made, model = agent(store, [step(("flood", {})), "done"], [flood], tool_output=1000)
-    result = await made.run("chat", "now this")
+    result = await made.run("now this", chat="chat")
     [use] = result.tool_calls
     assert len(use.output) < 1100
     assert ("aaaa" in use.output, "cccc" in use.output, "left out" in use.output) == (True, True, True)
@@ -155,5 +155,5 @@ async def test_tools_of_a_step_run_side_by_side_and_sync_ones_on_threads(store: 
         return meet.wait()
 
     made, _ = agent(store, [step(("one", {}), ("one", {})), "done"], [one])
-    result = await made.run("chat", "now this")
+    result = await made.run("now this", chat="chat")
     assert sorted(use.output for use in result.tool_calls) == ["0", "1"]

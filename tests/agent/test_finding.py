@@ -57,7 +57,7 @@ async def test_of_contexts_that_match_alike_the_one_left_last_is_found(chat: Cha
     await shelved(chat, "other", "the same words")
     await chat.load_context(context_id="main")
     await chat.new_context()
-    assert [row.context_id for row in await chat.list_contexts(1)] == ["main"]
+    assert [row.context_id for row in await chat.contexts(1)] == ["main"]
     assert await chat.find_context("same words") == "main"
 
 
@@ -77,11 +77,11 @@ async def test_the_context_we_are_in_is_never_found(chat: Chat) -> None:
 
 async def test_a_search_that_fails_leaves_no_trace(chat: Chat) -> None:
     await shelved(chat, "other", "something else")
-    rows, seq = await chat.list_contexts(), chat.seq
+    rows, seq = await chat.contexts(), chat.seq
     for _ in range(3):
         with pytest.raises(NoSuchContext):
             await chat.load_context("lexer")
-    assert (await chat.list_contexts(), chat.seq) == (rows, seq)
+    assert (await chat.contexts(), chat.seq) == (rows, seq)
 
 
 async def test_words_said_apart_are_found_if_they_are_at_least_half(chat: Chat) -> None:

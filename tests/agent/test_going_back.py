@@ -29,7 +29,7 @@ async def look(at: str = "") -> str:
 
 async def test_after_a_rewind_to_the_question_the_model_is_asked_again(store: Store) -> None:
     made, _ = agent(store, ["the first answer", "the second answer"], [])
-    await made.run("chat", "why?")
+    await made.run("why?", chat="chat")
     chat = await store.chat("chat")
     assert await made.resume("chat") is None
     await chat.rewind(chat[turn].said)
@@ -43,10 +43,10 @@ async def test_after_a_rewind_to_the_question_the_model_is_asked_again(store: St
 
 async def test_a_rewind_to_an_answer_leaves_nothing_to_be_answered(store: Store) -> None:
     made, _ = agent(store, ["one", "two"], [])
-    await made.run("chat", "first?")
+    await made.run("first?", chat="chat")
     chat = await store.chat("chat")
     answered = chat.seq
-    await made.run("chat", "second?")
+    await made.run("second?", chat="chat")
     for to in (answered, answered - 1):  # the end of the run, and the answer before it
         await chat.rewind(to)
         assert not chat[turn].is_open
@@ -64,11 +64,11 @@ async def test_a_rewind_to_an_open_call_leaves_it_to_be_answered(store: Store) -
 
 async def test_a_call_that_a_rewind_opened_again_is_answered_by_the_next_run(store: Store) -> None:
     made, _ = agent(store, [step(("look", {"at": "x"})), "done", "done again"], [look])
-    await made.run("chat", "why?")
+    await made.run("why?", chat="chat")
     chat = await store.chat("chat")
     [(at, _)] = [(e.seq, e) async for e in chat.entries() if isinstance(e.event, ToolCalled)]
     await chat.rewind(at)
-    await made.run("chat", "and?")
+    await made.run("and?", chat="chat")
     assert not (await chat.refresh())[calls].open
     messages = await chat.messages("openai")
     assert [m["role"] for m in messages if m["role"] == "tool"] == ["tool"]

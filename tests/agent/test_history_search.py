@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Chat, Policy, Store, assistant, system, user
-from chatfold.agent.chat_tools import CHAT_TOOLS
+from chatfold.agent.tools.chat import CHAT_TOOLS
 from chatfold.eventlog import ToolCalled, ToolReturned
 from tests.support.agent_runs import events, ran, returned, step
 from tests.support.chats import a_chat, a_store, block, turns  # noqa: F401

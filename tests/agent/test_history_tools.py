@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Chat, Store, assistant, system, user
-from chatfold.agent.chat_tools import CHAT_TOOLS
-from chatfold.agent.history_tools import HISTORY, HISTORY_TOOLS, WORK
+from chatfold.agent.tools.chat import CHAT_TOOLS
+from chatfold.agent.tools.history import HISTORY, HISTORY_TOOLS, WORK
 from chatfold.eventlog import (
     Injected,
     RunFinished,

@@ -60,9 +60,9 @@ async def test_it_is_still_known_after_a_restart(store: Store) -> None:
 
 async def test_it_stands_before_the_question_and_never_inside_a_tool_block(chat: Chat) -> None:
     await chat.user("look")
-    call = await chat.tool_called("read")
+    call = await chat.tool_call("read")
     await chat.inject("Today is Monday.")
-    await chat.record(call.returned("found"))
+    await chat.record(call.result("found"))
     assert await texts(chat) == ["Today is Monday.", "look", "…", "found"]
 
 

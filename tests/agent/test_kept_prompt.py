@@ -28,7 +28,7 @@ def built_once(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 async def anew(chat: Chat) -> Any:
     """As somebody is told who has kept nothing."""
-    return await Moment(chat.log, chat.key, chat.opened).shown()
+    return await Moment(chat.log, chat.key, chat.opened).messages()
 
 
 async def recorded(talk: list[Event]) -> None:
@@ -36,10 +36,10 @@ async def recorded(talk: list[Event]) -> None:
         chat = await store.chat("chat")
         for event in talk:
             before = await chat.now()
-            sent = await before.shown()
+            sent = await before.messages()
             await chat.record(event)
-            assert await chat.shown() == await anew(chat)
-            assert await before.shown() == sent
+            assert await chat.messages() == await anew(chat)
+            assert await before.messages() == sent
 
 
 @given(talks())
@@ -52,9 +52,9 @@ async def test_a_prompt_goes_on_and_is_not_built_again(store: Store, monkeypatch
     await chat.user("why")
     made = built_once(monkeypatch)
     for event in (ToolCalled("c1", "look"), ToolReturned("c1", (Text("it"),)), assistant("so"), user("and")):
-        assert await chat.shown() == await chat.messages()
+        assert await chat.messages() == await chat.messages()
         await chat.record(event)
-    assert await chat.shown() == await anew(chat)
+    assert await chat.messages() == await anew(chat)
     assert len(made) == 2  # the first one, and the one to compare with
 
 
@@ -64,10 +64,10 @@ async def test_what_takes_something_out_of_sight_makes_a_new_one(
 ) -> None:
     chat = await store.chat("chat")
     await chat.record(user("one"), assistant("two"), user("three"))
-    await chat.shown()
+    await chat.messages()
     await chat.record(event)
     made = built_once(monkeypatch)
-    shown = await chat.shown()
+    shown = await chat.messages()
     assert len(made) == 1
     assert shown == await anew(chat)
 
@@ -75,17 +75,17 @@ async def test_what_takes_something_out_of_sight_makes_a_new_one(
 async def test_more_than_is_known_since_makes_a_new_one(store: Store) -> None:
     chat = await store.chat("chat")
     await chat.user("first")
-    await chat.shown()
+    await chat.messages()
     await chat.record(*(user(f"{number}") for number in range(3000)))
-    assert len(await chat.shown()) == 3001
+    assert len(await chat.messages()) == 3001
 
 
 async def test_what_was_erased_is_in_no_prompt_that_is_kept(store: Store) -> None:
     chat = await store.chat("chat")
     await chat.record(user("a secret"), assistant("oh"))
-    assert "a secret" in str(await chat.shown())
+    assert "a secret" in str(await chat.messages())
     await store.log.redact(chat.key, 1)
-    assert "a secret" not in str(await chat.shown())
+    assert "a secret" not in str(await chat.messages())
 
 
 async def test_a_moment_that_came_before_is_what_it_was(store: Store) -> None:
@@ -93,6 +93,6 @@ async def test_a_moment_that_came_before_is_what_it_was(store: Store) -> None:
     await chat.user("one")
     earlier = await chat.now()
     await chat.record(assistant("two"), Injected("user", "print", (Text("more"),)))
-    later = await chat.shown()
-    assert len(await earlier.shown()) == 1
-    assert await chat.shown() == later
+    later = await chat.messages()
+    assert len(await earlier.messages()) == 1
+    assert await chat.messages() == later

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, Chat, Result, Store
-from chatfold.agent.models import Answer, Line
+from chatfold.agent.models import Line, ModelReply
 from chatfold.agent.tools import tool
 from chatfold.eventlog import ModelCalled, ToolReturned
 from chatfold.projections import turn
@@ -34,7 +34,7 @@ async def look() -> str:
     return "seen"
 
 
-def looked_then_answered(payload: dict[str, Any]) -> Answer | str:
+def looked_then_answered(payload: dict[str, Any]) -> ModelReply | str:
     """Looks once, then says to what it answers."""
     has_looked = any(message["results"] for message in payload["messages"])
     return f"answer to {', '.join(users(payload))}" if has_looked else step(("look", {}))
@@ -46,7 +46,7 @@ def looked_then_answered(payload: dict[str, Any]) -> Answer | str:
 async def test_a_chat_never_has_two_questions_with_the_model_however_many_messages_come(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, tools=[look])
-    running = asyncio.gather(*(made.run(key, f"{n}") for n in range(8) for key in ("a", "b")))
+    running = asyncio.gather(*(made.run(f"{n}", chat=key) for n in range(8) for key in ("a", "b")))
     while not running.done():
         waiting = asyncio.create_task(model.asked())
         await asyncio.wait((waiting, running), return_when=asyncio.FIRST_COMPLETED)
@@ -66,7 +66,7 @@ async def test_as_many_chats_as_allowed_are_answered_at_once_and_no_more(store: 
     made = Agent(model=model, store=store, side_by_side=limit)
     keys = [f"chat {number}" for number in range(12)]
     for key in keys:
-        await made.accept(key, "hello")
+        await made.submit("hello", chat=key)
     open_questions = [await model.asked() for _ in range(limit)]
     answered = []
     while open_questions:
@@ -75,7 +75,7 @@ async def test_as_many_chats_as_allowed_are_answered_at_once_and_no_more(store: 
         question.answer("hello")
         if len(answered) + len(open_questions) < len(keys):
             open_questions.append(await model.asked())
-    await made.idle()
+    await made.wait_idle()
     assert model.most == limit
     assert sorted(answered) == sorted(keys)
     assert all(
@@ -87,11 +87,11 @@ async def test_as_many_chats_as_allowed_are_answered_at_once_and_no_more(store: 
 async def test_a_chat_that_never_stops_talking_does_not_keep_others_waiting(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, side_by_side=1)
-    await made.accept("busy", "0")
+    await made.submit("0", chat="busy")
     question = await model.asked()
-    await made.accept("quiet", "when is it my turn?")
+    await made.submit("when is it my turn?", chat="quiet")
     for turns in range(1, 10):
-        await made.accept("busy", f"{turns}")
+        await made.submit(f"{turns}", chat="busy")
         question.answer("yes, yes")
         question = await model.asked()
         if key_of(question.payload) == "quiet":
@@ -99,33 +99,33 @@ async def test_a_chat_that_never_stops_talking_does_not_keep_others_waiting(stor
     assert (key_of(question.payload), turns) == ("quiet", 1)
     question.answer("now")
     (await model.asked()).answer("the rest")
-    await made.idle()
+    await made.wait_idle()
 
 
 async def test_messages_that_wait_for_their_own_chat_take_no_place_from_others(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, side_by_side=2)
-    await made.accept("busy", "0")
+    await made.submit("0", chat="busy")
     first = await model.asked()
     for number in range(1, 5):
-        await made.accept("busy", f"{number}")
-    await made.accept("quiet", "hello")
+        await made.submit(f"{number}", chat="busy")
+    await made.submit("hello", chat="quiet")
     second = await model.asked()
     assert key_of(second.payload) == "quiet"
     for question in (second, first):
         question.answer("ok")
     (await model.asked()).answer("the rest")
-    await made.idle()
+    await made.wait_idle()
 
 
 async def test_many_waiting_messages_of_one_chat_take_one_turn_not_many(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, side_by_side=1)
-    await made.accept("first", "hold the place")
+    await made.submit("hold the place", chat="first")
     question = await model.asked()
     for number in range(20):
-        await made.accept("busy", f"{number}")
-    await made.accept("quiet", "hello")
+        await made.submit(f"{number}", chat="busy")
+    await made.submit("hello", chat="quiet")
     asked: list[str] = []
     while True:
         question.answer("ok")
@@ -133,7 +133,7 @@ async def test_many_waiting_messages_of_one_chat_take_one_turn_not_many(store: S
             break
         question = await model.asked()
         asked.append(key_of(question.payload))
-    await made.idle()
+    await made.wait_idle()
     assert asked == ["busy", "quiet"]
     assert len(users(model.payloads[1])) == 20
 
@@ -149,15 +149,15 @@ async def meddled(at: int, *, steps: int = 30) -> tuple[int, Chat, list[Result],
     later: list[asyncio.Task[Result]] = []
 
     async def arrive() -> None:
-        later.append(asyncio.create_task(made.run("chat", "and this?", id="tg-2")))
+        later.append(asyncio.create_task(made.run("and this?", chat="chat", id="tg-2")))
         await until_said(store, "chat", "and this?")
 
     storage.before(at, arrive)
-    results = [await made.run("chat", "this?")]
+    results = [await made.run("this?", chat="chat")]
     count = storage.appended
     results += await asyncio.gather(*later)
     if later:  # delivered once more, it is what it was
-        results.append(await made.run("chat", "and this?", id="tg-2"))
+        results.append(await made.run("and this?", chat="chat", id="tg-2"))
     assert is_empty(made)
     return count, await store.chat("chat"), results, model
 
@@ -217,14 +217,14 @@ async def test_a_message_that_arrives_while_a_tool_runs_is_an_event_at_once_and_
         "both",
     ]
     made, model = agent(store, script, [wait, look])
-    await made.accept("chat", "this?")
+    await made.submit("this?", chat="chat")
     await begun.wait()
-    entry = await made.accept("chat", "and this?")
+    entry = await made.submit("and this?", chat="chat")
     chat = await store.chat("chat")
     assert chat.seq == entry.seq
     assert await events(chat, ToolReturned) == []
     go_on.set()
-    await made.idle()
+    await made.wait_idle()
     for payload in model.payloads[1:]:
         assert users(payload) == ["this?", "and this?"]
         roles = [m["role"] for m in payload["messages"] if m["kind"] == "said"]
@@ -238,28 +238,28 @@ async def test_a_message_that_arrives_while_the_model_answers_comes_after_its_an
 ) -> None:
     model = Paused()
     made = Agent(model=model, store=store)
-    await made.accept("chat", "this?")
+    await made.submit("this?", chat="chat")
     first = await model.asked()
-    await made.accept("chat", "and this?")
+    await made.submit("and this?", chat="chat")
     first.answer("This.")
     second = await model.asked()
     assert words(second.payload) == [("user", "this?"), ("assistant", "This."), ("user", "and this?")]
     second.answer("And this.")
-    await made.idle()
+    await made.wait_idle()
     assert len(model.payloads) == 2
 
 
 async def test_a_message_that_somebody_else_recorded_meanwhile_is_answered_too(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store)
-    await made.accept("chat", "this?")
+    await made.submit("this?", chat="chat")
     question = await model.asked()
     await (await store.chat("chat")).user("said elsewhere")
     question.answer("This.")
     question = await model.asked()
     assert users(question.payload) == ["this?", "said elsewhere"]
     question.answer("Elsewhere.")
-    await made.idle()
+    await made.wait_idle()
     assert not (await store.chat("chat"))[turn].is_waiting
 
 
@@ -269,32 +269,32 @@ async def test_it_is_answered_also_if_only_somebody_who_is_answered_already_wait
 ) -> None:
     model = Paused()
     made = Agent(model=model, store=store, tools=[look], side_by_side=1)
-    await made.accept("chat", "this?")
+    await made.submit("this?", chat="chat")
     question = await model.asked()
-    await made.accept("chat", "and this?")
+    await made.submit("and this?", chat="chat")
     if crowded:
-        await made.accept("other", "hello")
+        await made.submit("hello", chat="other")
     question.answer(step(("look", {})))
     question = await model.asked()
     assert users(question.payload) == ["this?", "and this?"]
     await (await store.chat("chat")).user("said elsewhere")
     question.answer("Both.")
     for key in ("other", "chat") if crowded else ("chat",):
-        idle, asked = asyncio.create_task(made.idle()), asyncio.create_task(model.asked())
+        idle, asked = asyncio.create_task(made.wait_idle()), asyncio.create_task(model.asked())
         await asyncio.wait((idle, asked), return_when=asyncio.FIRST_COMPLETED)
         assert asked.done(), key
         assert key_of(asked.result().payload) == key
         asked.result().answer("Yes.")
-    await made.idle()
+    await made.wait_idle()
     assert not (await store.chat("chat"))[turn].is_waiting
 
 
 async def test_who_is_cancelled_takes_nobody_elses_answer_along(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, tools=[look])
-    first = asyncio.create_task(made.run("chat", "this?"))
+    first = asyncio.create_task(made.run("this?", chat="chat"))
     question = await model.asked()
-    second = asyncio.create_task(made.run("chat", "and this?"))
+    second = asyncio.create_task(made.run("and this?", chat="chat"))
     await until_said(store, "chat", "and this?")
     question.answer(step(("look", {})))
     question = await model.asked()

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent.messages import Called
-from chatfold.agent.steps import masked, tool_step
+from chatfold.agent.masking import masked
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.progress import tool_step
 from chatfold.agent.tools import Outcome
 from chatfold.eventlog import Data
 
@@ -76,7 +77,7 @@ def test_a_secret_in_a_command_is_masked_and_once_is_enough(command: str) -> Non
     assert "•••" in hidden
     assert masked(hidden) == hidden
     outcome = Outcome((Data("json", {"exit_code": 0, "stdout": command, "stderr": ""}),))
-    assert SECRET not in tool_step(Called("c1", 1, "exec_shell", {"command": command}), outcome, "r1").text
+    assert SECRET not in tool_step(ToolCall("c1", "exec_shell", {"command": command}, 1), outcome, "r1").text
 
 
 def test_what_is_around_a_secret_is_left_as_it_is() -> None:

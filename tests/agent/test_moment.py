@@ -55,20 +55,20 @@ async def test_a_context_is_found_by_its_title_first_and_then_by_anything_said_i
 async def test_the_shelf_is_listed_with_previews_last_left_first(chat: Chat) -> None:
     await told(chat, *LEXER, ContextOpened("docs", "docs build", "another topic"), user("pages"))
     await told(chat, assistant("with make"), ContextOpened("more"))
-    rows = await chat.list_contexts()
+    rows = await chat.contexts()
     assert [(row.context_id, row.title, row.summary_preview) for row in rows] == [
         ("docs", "docs build", "with make"),
         ("main", "", "because of split"),
     ]
-    assert [row.context_id for row in await chat.list_contexts(limit=1)] == ["docs"]
+    assert [row.context_id for row in await chat.contexts(limit=1)] == ["docs"]
 
 
 async def test_an_archived_context_can_be_looked_at_without_taking_it_up(chat: Chat) -> None:
     await told(chat, *LEXER, ContextOpened("docs"))
-    assert [message.role for message in await chat.shown("main")] == ["user", "assistant"]
+    assert [message.role for message in await chat.messages(context="main")] == ["user", "assistant"]
     assert await chat.messages("openai") == []
     with pytest.raises(NoSuchContext):
-        await chat.shown("elsewhere")
+        await chat.messages(context="elsewhere")
 
 
 async def test_messages_come_in_every_shape_and_an_unknown_one_is_named(chat: Chat) -> None:
@@ -87,7 +87,7 @@ async def test_runs_are_told_in_a_few_words(chat: Chat) -> None:
     await chat.user("what is up")
     for event in (RunStarted(), assistant("the sky"), RunFinished("done")):
         await chat.record(event, run="r1")
-    [run] = await chat.executions()
+    [run] = await chat.runs()
     assert (run.request_id, run.user_preview, run.output_preview, run.outcome) == (
         "r1",
         "what is up",

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Policy, Store, assistant, user
+from chatfold.agent.agent import Agent
 from chatfold.agent.models import Piece
-from chatfold.agent.openai_model import OpenAIModel
-from chatfold.agent.overflow import is_too_long
-from chatfold.agent.runtime import Agent
+from chatfold.agent.models.errors import is_too_long
+from chatfold.agent.models.openai import OpenAIModel
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
 from chatfold.projections.usage import Spent
 from chatfold.projections.usage import spent as cost_of
@@ -310,7 +310,7 @@ async def test_an_answer_that_nobody_waits_for_is_hung_up_on(connect: Connect, h
 
 
 def test_the_package_is_imported_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = "import sys, chatfold.agent, chatfold.agent.openai_model, chatfold.agent.anthropic_model; print({'openai', 'anthropic'} & {*sys.modules})"
+    program = "import sys, chatfold.agent, chatfold.agent.models.openai, chatfold.agent.models.anthropic; print({'openai', 'anthropic'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
     monkeypatch.setitem(sys.modules, "openai", None)
@@ -336,7 +336,7 @@ async def test_a_run_waits_and_compacts_and_uses_no_tool_twice(connect: Connect)
         for number in range(12):
             await chat.record(user(f"question {number} " + "long " * 200), assistant(f"answer {number}"))
         agent = Agent(model=connect(server), tools=[read], store=store, policy=Policy(summary=100))
-        result = await agent.run("c", "Why does the lexer drop newlines?")
+        result = await agent.run("Why does the lexer drop newlines?", chat="c")
         entries: list[Entry] = [entry async for entry in (await store.chat("c")).entries(1)]
     assert (result.outcome, result.text) == ("done", "Because of strip().")
     assert used == ["lexer.py"]

@@ -8,8 +8,8 @@ import httpx2
 import openai
 import pytest
 
-from chatfold.agent import CannotFit, Chat, Policy, assistant, user
-from chatfold.agent.overflow import is_too_long
+from chatfold.agent import Chat, Policy, PromptTooLarge, assistant, user
+from chatfold.agent.models.errors import is_too_long
 from chatfold.eventlog import Compacted
 from tests.support.chats import a_chat, a_store, texts, turns  # noqa: F401
 
@@ -247,13 +247,13 @@ def test_what_was_raised_last_decides() -> None:
 async def test_after_such_an_error_the_prompt_is_half_as_large(chat: Chat) -> None:
     for number in range(40):
         await chat.record(user(f"question {number}"), assistant("word " * 100))
-    before = (await chat.prompt()).tokens.count
+    before = (await chat.cut()).tokens.count
     [entry] = await chat.compact_after(raised("openai"))
     assert isinstance(entry.event, Compacted)
     assert entry.event.trigger == "provider_error"
-    assert (await chat.prompt()).tokens.count <= before // 2
+    assert (await chat.cut()).tokens.count <= before // 2
     await chat.compact_after(raised("anthropic"))  # it was still too long
-    assert (await chat.prompt()).tokens.count <= before // 4
+    assert (await chat.cut()).tokens.count <= before // 4
     assert (await texts(chat))[-2] == "question 39"
 
 
@@ -268,7 +268,7 @@ async def test_any_other_error_is_raised_as_it_is_and_nothing_is_done(chat: Chat
 
 async def test_what_cannot_be_made_smaller_is_told(chat: Chat) -> None:
     await chat.user("word " * 1_000)
-    with pytest.raises(CannotFit):
+    with pytest.raises(PromptTooLarge):
         await chat.compact_after(raised("openai"), Policy(summary=100))
     assert chat.seq == 1
 
@@ -276,8 +276,8 @@ async def test_what_cannot_be_made_smaller_is_told(chat: Chat) -> None:
 async def test_calls_that_were_made_are_not_made_again_after_a_compaction(chat: Chat) -> None:
     await turns(chat, 20)
     await chat.user("send the mail")
-    call = await chat.tool_called("send_mail")
-    await chat.record(call.returned("sent"))
+    call = await chat.tool_call("send_mail")
+    await chat.record(call.result("sent"))
     await chat.compact_after(raised("openai"), Policy(summary=50))
     assert await chat.open_calls() == []
     assert (await texts(chat))[-3:] == ["send the mail", "…", "sent"]

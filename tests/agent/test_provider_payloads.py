@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent.anthropic_model import AnthropicModel
 from chatfold.agent.models import Offered, Request, fingerprint
-from chatfold.agent.openai_model import OpenAIModel
-from chatfold.agent.providers import GO_ON, real_names
+from chatfold.agent.models.anthropic import AnthropicModel
+from chatfold.agent.models.common import GO_ON, real_names
+from chatfold.agent.models.openai import OpenAIModel
 from chatfold.eventlog import Text
 from chatfold.projections import Message
 from chatfold.projections.prompt import Call, Result

@@ -198,7 +198,7 @@ async def test_an_entry_that_is_not_there_is_told_as_such(now: Scene, name: str)
 @pytest.mark.parametrize("name", ["damaged", "cut", "newer"])
 async def test_what_cannot_be_imported_is_told_with_the_file_and_the_chat(now: Scene, name: str) -> None:
     with pytest.raises(ChatfoldError) as caught:
-        await now.store.import_(now.files / f"{name}.jsonl", "copy")
+        await now.store.import_chat(now.files / f"{name}.jsonl", "copy")
     assert "chat 'copy'" in str(caught.value)
     assert f"{name}.jsonl" in str(caught.value)
 

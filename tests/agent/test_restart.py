@@ -37,10 +37,10 @@ async def test_a_chat_opened_again_after_any_event_is_as_it_was(storages: Opener
         async with Store(storages()) as store:
             chat = await store.chat("chat")
             await chat.record(event)
-            live, shown = chat.view, await chat.shown()
+            live, shown = chat.view, await chat.messages()
         async with Store(storages()) as store:
             chat = await store.chat("chat")
-            assert (chat.seq, chat.view, await chat.shown()) == (number, live, shown)
+            assert (chat.seq, chat.view, await chat.messages()) == (number, live, shown)
 
 
 @lasting
@@ -92,14 +92,14 @@ async def test_a_chat_in_memory_gets_a_place_on_disk_with_everything_once(storag
     await scratch.user("kept?")
     before = [entry async for entry in scratch.entries()]
     async with Store(storages()) as store:
-        kept = await store.import_(scratch, "kept")
+        kept = await store.import_chat(scratch, "kept")
         assert [entry async for entry in kept.entries()] == before
-        assert (kept.view.fingerprint, await kept.shown()) == (
+        assert (kept.view.fingerprint, await kept.messages()) == (
             scratch.view.fingerprint,
-            await scratch.shown(),
+            await scratch.messages(),
         )
         with pytest.raises(ChatExists):
-            await store.import_(scratch, "kept")
+            await store.import_chat(scratch, "kept")
         await kept.assistant("yes")
     async with Store(storages()) as store:
         kept = await store.chat("kept")
@@ -115,7 +115,7 @@ async def test_a_chat_without_an_event_cannot_be_imported_and_leaves_nothing(sto
     nothing = await Store.memory().chat("nothing")
     async with Store(storages()) as store:
         with pytest.raises(NoSuchChat):
-            await store.import_(nothing, "kept")
+            await store.import_chat(nothing, "kept")
         assert [listed.key async for listed in store.chats()] == []
 
 

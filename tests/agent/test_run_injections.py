@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import CHAT_TOOLS, Agent, Chat, NotRunning, Store, assistant, execution, user
-from chatfold.agent.execution import MOST_INJECTED, call_id, inject_assistant_once, inject_system_once
-from chatfold.agent.models import Answer, Line, ScriptedModel
+from chatfold.agent import CHAT_TOOLS, Agent, Chat, NotRunning, Store, assistant, current_run, user
+from chatfold.agent.models import Line, ModelReply, ScriptedModel
+from chatfold.agent.run_context import MOST_INJECTED, call_id, inject_assistant_once, inject_system_once
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Injected, RunStarted, ToolCalled, ToolReturned
 from tests.support.acting import are_proved, is_whole, users
@@ -229,10 +229,10 @@ async def test_outside_of_a_run_there_is_no_execution_and_nothing_to_inject_into
         with pytest.raises(NotRunning, match="inside a tool"):
             await attempt
     with pytest.raises(NotRunning):
-        execution()
+        current_run()
     await ran(store, [show], step(("show", {"text": "a"})))
     with pytest.raises(NotRunning):  # nor after one
-        execution()
+        current_run()
 
 
 async def test_callbacks_of_a_run_are_not_inside_of_it(store: Store) -> None:
@@ -240,12 +240,12 @@ async def test_callbacks_of_a_run_are_not_inside_of_it(store: Store) -> None:
 
     def on_step(one: Any) -> None:
         try:
-            found.append(f"{one.type} {execution().run}")
+            found.append(f"{one.type} {current_run().run}")
         except NotRunning:
             found.append("none")
 
     made, _ = agent(store, ["done"], [], on_step=on_step)
-    await made.run("chat", "now this")
+    await made.run("now this", chat="chat")
     assert set(found) == {"none"}
 
 
@@ -256,20 +256,20 @@ async def test_runs_side_by_side_see_each_its_own_chat_run_and_call(store: Store
     @tool
     async def who() -> list[str]:
         """Where am I?"""
-        before = execution()
+        before = current_run()
         assert own.get() == ""
         own.set(before.chat.key)
         await meet.wait()
-        here = [execution().chat.key, execution().run, call_id(), own.get()]
+        here = [current_run().chat.key, current_run().run, call_id(), own.get()]
         await inject_assistant_once(f"in {before.chat.key}", fingerprint="same everywhere")
-        assert execution() is before
+        assert current_run() is before
         return here
 
-    def script(_: dict[str, Any]) -> Answer:
+    def script(_: dict[str, Any]) -> ModelReply:
         return step(("who", {}), ("who", {}))
 
     made = Agent(model=ScriptedModel([script, script, "done", "done"]), store=store, tools=[who])
-    results = await asyncio.gather(made.run("a", "now this"), made.run("b", "now this"))
+    results = await asyncio.gather(made.run("now this", chat="a"), made.run("now this", chat="b"))
     for key, result in zip(("a", "b"), results, strict=True):
         chat = await store.chat(key)
         here = [[key, result.run, call, key] for call in ("c1", "c2")]
@@ -285,7 +285,7 @@ async def test_a_thread_and_a_task_that_a_tool_starts_are_inside_of_the_run(stor
     def on_a_thread() -> str:
         """Where am I?"""
         assert threading.current_thread() is not threading.main_thread()
-        return execution().chat.key
+        return current_run().chat.key
 
     @tool
     async def in_a_task() -> str:
@@ -307,8 +307,10 @@ async def test_a_run_inside_of_a_tool_is_its_own_and_the_outer_one_goes_on_as_it
     @tool
     async def delegate() -> str:
         """Asks another."""
-        said = (await inner.run("below", "help me")).text
-        return f"{said}, {await inject_assistant_once('outer', fingerprint='outer')}, {execution().chat.key}"
+        said = (await inner.run("help me", chat="below")).text
+        return (
+            f"{said}, {await inject_assistant_once('outer', fingerprint='outer')}, {current_run().chat.key}"
+        )
 
     chat, model = await ran(store, [delegate], step(("delegate", {})))
     assert await returned(chat) == ["from below, None, chat"]

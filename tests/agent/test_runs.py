@@ -18,7 +18,7 @@ from chatfold.agent import (
     system,
     user,
 )
-from chatfold.agent.models import Answer, Line
+from chatfold.agent.models import Line, ModelReply
 from chatfold.agent.tools import tool
 from chatfold.eventlog import (
     Data,
@@ -51,21 +51,21 @@ async def refuse() -> dict[str, Any]:
     return {"success": False, "error": "not today"}
 
 
-def sending(*texts: str) -> Answer:
+def sending(*texts: str) -> ModelReply:
     return step(*(("chat_send", {"text": text}) for text in texts))
 
 
 async def run(store: Store, *script: Line, question: str = "now this", **more: Any) -> Result:
     made, _ = agent(store, script, [look, refuse, *CHAT_TOOLS], **more)
-    return await made.run("chat", question)
+    return await made.run(question, chat="chat")
 
 
 # --- the result ------------------------------------------------------------------------------------------
 
 
 async def test_the_text_is_what_the_model_said_last(store: Store) -> None:
-    looking = Answer((Text("Let me look."),), step(("look", {})).calls)
-    result = await run(store, looking, Answer((Reasoning("hm"), Text(" It is "), Text("there.\n"))))
+    looking = ModelReply((Text("Let me look."),), step(("look", {})).calls)
+    result = await run(store, looking, ModelReply((Reasoning("hm"), Text(" It is "), Text("there.\n"))))
     assert (result.text, result.outcome, result.error) == ("It is \nthere.", "done", "")
 
 
@@ -110,7 +110,9 @@ async def test_two_calls_by_the_same_id_have_a_result_each(store: Store) -> None
 
 async def test_usage_adds_up_over_the_steps_with_those_that_failed(store: Store) -> None:
     first = msgspec.structs.replace(step(("look", {})), usage={"input_tokens": 100, "output_tokens": 7})
-    last = Answer((Text("done"),), usage={"prompt_tokens": 150, "completion_tokens": 5, "cached_tokens": 90})
+    last = ModelReply(
+        (Text("done"),), usage={"prompt_tokens": 150, "completion_tokens": 5, "cached_tokens": 90}
+    )
     result = await run(store, first, ModelFailed("busy", again=True, after=0), last)
     assert result.usage == Spent(calls=3, errors=1, input=250, output=12, cached=90)
 
@@ -121,16 +123,16 @@ async def test_the_run_of_the_result_is_the_one_in_the_log_and_each_has_its_own(
     runs = [entry.run async for entry in chat.entries() if isinstance(entry.event, RunStarted)]
     assert [result.run for result in results] == runs
     assert len(set(runs)) == 2
-    assert [done.request_id for done in await chat.executions()] == runs
+    assert [done.request_id for done in await chat.runs()] == runs
 
 
 async def test_two_messages_in_one_run_have_the_same_result(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, tools=[look])
-    first = asyncio.create_task(made.run("chat", "one"))
+    first = asyncio.create_task(made.run("one", chat="chat"))
     question = await model.asked()
     await (await store.chat("chat")).user("two", id="tg-2")
-    second = asyncio.create_task(made.run("chat", "two", id="tg-2"))
+    second = asyncio.create_task(made.run("two", chat="chat", id="tg-2"))
     question.answer(step(("look", {})))
     (await model.asked()).answer("both")
     assert await first == await second
@@ -149,9 +151,9 @@ async def test_each_step_is_in_the_log_before_the_next_begins(store: Store) -> N
         found.append([type(event) for event in await events(await store.chat("chat"), *STORY)])
         return "seen"
 
-    looking = Answer((Text("Let me look."),), step(("peek", {})).calls)
+    looking = ModelReply((Text("Let me look."),), step(("peek", {})).calls)
     made, _ = agent(store, [looking, "done"], [peek])
-    await made.run("chat", "now this")
+    await made.run("now this", chat="chat")
     before = [MessageAdded, RunStarted, ModelCalled, ModelReturned, MessageAdded, ToolCalled]
     assert found == [before]
     after = [ToolReturned, ModelCalled, ModelReturned, MessageAdded, RunFinished]
@@ -166,7 +168,7 @@ STORY = (MessageAdded, RunStarted, ModelCalled, ModelReturned, ToolCalled, ToolR
 
 
 async def test_the_words_and_the_calls_of_an_answer_are_recorded_all_or_none(store: Store) -> None:
-    looking = Answer((Text("Let me look."),), step(("look", {}), ("refuse", {})).calls)
+    looking = ModelReply((Text("Let me look."),), step(("look", {}), ("refuse", {})).calls)
     await run(store, looking, "done")
     chat = await store.chat("chat")
     batch = [entry.batch async for entry in chat.entries() if entry.batch]
@@ -186,7 +188,7 @@ async def test_what_a_run_did_is_told_in_a_few_words_however_it_ended(
 ) -> None:
     result = await run(store, step(("look", {}), ("refuse", {})), *script, question="Where?", steps=3)
     assert (result.outcome, says in result.error) == (outcome, True)
-    [done] = await (await store.chat("chat")).executions()
+    [done] = await (await store.chat("chat")).runs()
     assert (done.request_id, done.outcome, done.user_preview) == (result.run, outcome, "Where?")
     assert says in done.error
     assert done.output_preview == ("It is there." if outcome == "done" else "")
@@ -205,13 +207,13 @@ async def test_a_cancelled_run_is_told_as_such_with_its_unfinished_call(store: S
         return str(await asyncio.Event().wait())
 
     made, _ = agent(store, [step(("wait", {}))], [wait])
-    task = asyncio.create_task(made.run("chat", "Where?"))
+    task = asyncio.create_task(made.run("Where?", chat="chat"))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     chat = await store.chat("chat")
-    [done] = await chat.executions()
+    [done] = await chat.runs()
     assert (done.outcome, [use.success for use in done.tool_calls]) == ("cancelled", [False])
     assert await outcomes(chat) == ["cancelled"]
     assert await chat.open_calls() == []
@@ -221,10 +223,10 @@ async def test_a_cancelled_run_is_told_as_such_with_its_unfinished_call(store: S
 async def test_a_window_of_runs_is_a_way_of_reading_and_older_ones_are_still_there(store: Store) -> None:
     made, _ = agent(store, [f"{number}" for number in range(5)], [])
     for number in range(5):
-        await made.run("chat", f"{number}")
+        await made.run(f"{number}", chat="chat")
     chat = await store.chat("chat")
-    assert [done.output_preview for done in await chat.executions(3)] == ["2", "3", "4"]
-    assert len(await chat.executions()) == 5
+    assert [done.output_preview for done in await chat.runs(3)] == ["2", "3", "4"]
+    assert len(await chat.runs()) == 5
 
 
 # --- proved ----------------------------------------------------------------------------------------------
@@ -245,25 +247,25 @@ async def test_every_request_can_be_made_again_from_the_log_alone(store: Store) 
         step(("chat_context_new", {"title": "x"})),
         step(("chat_context_load", {"query": "hi"})),
         step(("chat_load_history", {})),
-        Answer((Reasoning("hm", "scripted", "m", "sig"), Text("done"))),
+        ModelReply((Reasoning("hm", "scripted", "m", "sig"), Text("done"))),
         "again",
     ]
     made, model = agent(store, steps, [grow, look, *CHAT_TOOLS], instructions="Be kind.")
-    assert (await made.run("chat", "one")).outcome == "done"
-    assert (await made.run("chat", "two")).outcome == "done"
+    assert (await made.run("one", chat="chat")).outcome == "done"
+    assert (await made.run("two", chat="chat")).outcome == "done"
     assert len(model.payloads) == 7
     assert await are_proved(await store.chat("chat"), model)
 
 
 async def test_a_request_that_failed_can_be_proved_too(store: Store) -> None:
     model = OpenAIScript([ModelFailed("no credit")])
-    assert (await Agent(model=model, store=store, tools=[look]).run("chat", "one")).outcome == "failed"
+    assert (await Agent(model=model, store=store, tools=[look]).run("one", chat="chat")).outcome == "failed"
     assert await are_proved(await store.chat("chat"), model)
 
 
 async def test_a_request_that_was_given_up_can_be_proved_too(store: Store) -> None:
     model = Paused()
-    task = asyncio.create_task(Agent(model=model, store=store, tools=[look]).run("chat", "one"))
+    task = asyncio.create_task(Agent(model=model, store=store, tools=[look]).run("one", chat="chat"))
     await model.asked()
     task.cancel()
     await asyncio.wait((task,))
@@ -272,9 +274,9 @@ async def test_a_request_that_was_given_up_can_be_proved_too(store: Store) -> No
 
 async def test_another_log_gives_another_fingerprint(store: Store) -> None:
     made, model = agent(store, ["one"], [look])
-    await made.run("chat", "this")
+    await made.run("this", chat="chat")
     other, _ = agent(store, ["one"], [look])
-    await other.run("other", "that")
+    await other.run("that", chat="other")
     [(here, _)] = await remade(await store.chat("chat"), model)
     [(there, _)] = await remade(await store.chat("other"), model)
     assert here != there
@@ -283,9 +285,9 @@ async def test_another_log_gives_another_fingerprint(store: Store) -> None:
 async def test_a_prompt_that_was_compacted_on_the_way_can_be_proved(store: Store) -> None:
     made, model = agent(store, ["answer " * 50] * 12, [], policy=Policy(keep=4, budget=1200, summary=200))
     for number in range(12):
-        assert (await made.run("chat", f"question {number}")).outcome == "done"
+        assert (await made.run(f"question {number}", chat="chat")).outcome == "done"
     chat: Chat = await store.chat("chat")
-    assert any(message.kind == "summary" for message in await chat.shown())
+    assert any(message.kind == "summary" for message in await chat.messages())
     assert await are_proved(chat, model)
 
 
@@ -295,8 +297,8 @@ async def test_a_prompt_that_was_compacted_on_the_way_can_be_proved(store: Store
 async def test_both_the_agents_and_the_runs_callback_are_told_with_the_run(store: Store) -> None:
     always, once = Steps(), Steps()
     made, _ = agent(store, [step(("look", {"at": "a"})), "done", "again"], [look], on_step=always)
-    result = await made.run("chat", "one", on_step=once)
-    await made.run("chat", "two")
+    result = await made.run("one", chat="chat", on_step=once)
+    await made.run("two", chat="chat")
     assert [one.type for one in once.told] == ["step_finish", "piece", "assistant"]
     assert always.told[: len(once.told)] == once.told
     assert {one.run for one in once.told} == {result.run}
@@ -316,7 +318,7 @@ async def test_a_callback_that_fails_is_noted_and_the_run_goes_on(store: Store, 
 
     heard = Steps()
     made, _ = agent(store, [step(("look", {}), ("look", {})), "done"], [look], on_step=heard)
-    result = await made.run("chat", "one", on_step=fails if kind == "sync" else fails_later)
+    result = await made.run("one", chat="chat", on_step=fails if kind == "sync" else fails_later)
     assert (result.outcome, result.text, result.had_tool_failure) == ("done", "done", False)
     assert heard.of("assistant") == ["done"]
     assert len(heard.of("step_finish")) == 2
@@ -334,5 +336,5 @@ async def test_a_callback_that_fails_for_two_tools_at_once_does_not_end_the_run(
             raise KeyError("the screen is gone")
 
     made, _ = agent(store, [step(("look", {}), ("look", {})), "done"], [look])
-    result = await made.run("chat", "one", on_step=fails)
+    result = await made.run("one", chat="chat", on_step=fails)
     assert (result.outcome, result.text) == ("done", "done")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, ModelFailed, Store
-from chatfold.agent.models import Answer, Line
+from chatfold.agent.models import Line, ModelReply
 from chatfold.eventlog import (
     ContextCleared,
     ContextOpened,
@@ -37,11 +37,11 @@ async def talk(store: Store, key: str, *turns: tuple[str, str]) -> Chat:
     """Questions and their answers, each by a run."""
     made, _ = agent(store, [answer for _, answer in turns], CHAT_TOOLS)
     for question, _ in turns:
-        assert (await made.run(key, question)).outcome == "done"
+        assert (await made.run(question, chat=key)).outcome == "done"
     return await store.chat(key)
 
 
-def sending(*texts: str) -> Answer:
+def sending(*texts: str) -> ModelReply:
     return step(*(("chat_send", {"text": text}) for text in texts))
 
 
@@ -50,8 +50,8 @@ def sending(*texts: str) -> Answer:
 
 async def test_the_second_message_of_a_chat_continues_the_first(store: Store) -> None:
     made, model = agent(store, ["Because of strip().", "In line 3."], [])
-    await made.run(PRIVATE, LEXER)
-    await made.run(PRIVATE, "And where?")
+    await made.run(LEXER, chat=PRIVATE)
+    await made.run("And where?", chat=PRIVATE)
     assert words(model.payloads[0]) == [("user", LEXER)]
     assert words(model.payloads[1]) == [
         ("user", LEXER),
@@ -62,7 +62,7 @@ async def test_the_second_message_of_a_chat_continues_the_first(store: Store) ->
 
 async def test_a_message_is_in_the_transcript_before_its_run_begins(store: Store) -> None:
     made, _ = agent(store, ["Because of strip()."], [])
-    await made.run(PRIVATE, LEXER)
+    await made.run(LEXER, chat=PRIVATE)
     chat = await store.chat(PRIVATE)
     assert [type(event) for event in await events(chat, MessageAdded, RunStarted)] == [
         MessageAdded,
@@ -77,7 +77,7 @@ async def test_the_active_context_grows_by_a_question_and_an_answer_with_each_tu
     made, _ = agent(store, [f"answer {number}" for number in range(4)], [])
     before: list[dict[str, Any]] = []
     for number in range(4):
-        await made.run(PRIVATE, f"question {number}")
+        await made.run(f"question {number}", chat=PRIVATE)
         now = await lines(await store.chat(PRIVATE))
         assert now[: len(before)] == before  # times and texts stay what they were
         assert [(line["v"], line["role"], line["content"]) for line in now[len(before) :]] == [
@@ -91,9 +91,9 @@ async def test_the_active_context_grows_by_a_question_and_an_answer_with_each_tu
 async def test_a_turn_with_tools_and_several_words_is_still_two_lines_and_no_tool_is_among_them(
     store: Store,
 ) -> None:
-    looking = Answer((Text("Let me look."),), step(("chat_context_list", {})).calls)
+    looking = ModelReply((Text("Let me look."),), step(("chat_context_list", {})).calls)
     made, _ = agent(store, [looking, "Found it."], CHAT_TOOLS)
-    await made.run(PRIVATE, LEXER)
+    await made.run(LEXER, chat=PRIVATE)
     kept = await lines(await store.chat(PRIVATE))
     assert [(line["role"], line["content"]) for line in kept] == [("user", LEXER), ("assistant", "Found it.")]
 
@@ -116,7 +116,7 @@ async def test_what_is_kept_of_an_answer_is_what_was_delivered_last(
             raise ConnectionError("no route")
 
     made, _ = agent(store, [*(sending(text) for text in sends), final], CHAT_TOOLS, send=send)
-    result = await made.run(PRIVATE, LEXER)
+    result = await made.run(LEXER, chat=PRIVATE)
     assert result.text == kept
     assert [line["content"] for line in await lines(await store.chat(PRIVATE))] == [LEXER, kept]
 
@@ -124,7 +124,7 @@ async def test_what_is_kept_of_an_answer_is_what_was_delivered_last(
 async def test_a_successful_send_is_exactly_one_row_of_the_transcript_marked_as_sent(store: Store) -> None:
     outbox = Outbox()
     made, _ = agent(store, [sending("Because of strip()."), "done"], CHAT_TOOLS, send=outbox)
-    await made.run(PRIVATE, LEXER)
+    await made.run(LEXER, chat=PRIVATE)
     rows = transcript([entry async for entry in (await store.chat(PRIVATE)).entries()])
     assert [row["text"] for row in rows if row["via"] == "send"] == ["Because of strip()."]
     assert [text for _, _, text in outbox.sent] == ["Because of strip()."]
@@ -135,16 +135,16 @@ async def test_another_process_goes_on_where_the_last_one_was(storages: Opener) 
     for number in range(4):
         async with Store(storages()) as store:
             made, model = agent(store, [f"answer {number}"], [])
-            await made.run(PRIVATE, f"question {number}")
+            await made.run(f"question {number}", chat=PRIVATE)
             assert users(model.payloads[0]) == [f"question {n}" for n in range(number + 1)]
             assert len(await lines(await store.chat(PRIVATE))) == 2 * (number + 1)
 
 
 async def test_a_question_whose_run_failed_is_there_when_the_next_one_is_asked(store: Store) -> None:
     made, model = agent(store, [ModelFailed("no credit"), "Both of them."], [])
-    assert (await made.run(PRIVATE, "one?")).outcome == "failed"
+    assert (await made.run("one?", chat=PRIVATE)).outcome == "failed"
     assert len(await lines(await store.chat(PRIVATE))) == 1
-    await made.run(PRIVATE, "two?")
+    await made.run("two?", chat=PRIVATE)
     assert words(model.payloads[1]) == [("user", "one?"), ("user", "two?")]
     kept = await lines(await store.chat(PRIVATE))
     assert [line["content"] for line in kept] == ["one?", "two?", "Both of them."]
@@ -165,7 +165,7 @@ async def test_after_chat_context_new_the_next_step_sees_the_system_text_and_the
     await talk(store, PRIVATE, (LEXER, "Because of strip()."), ("Where?", "In line 3."))
     question = "\ufeff completely\r\ndifferent:\t猫 👩‍🚀 "
     made, model = agent(store, [step(("chat_context_new", {"reason": "a mess"})), "ok"], CHAT_TOOLS)
-    await made.run(PRIVATE, question)
+    await made.run(question, chat=PRIVATE)
     before, after = model.payloads
     assert len(users(before)) == 3
     assert words(after) == [("user", question)]
@@ -178,14 +178,14 @@ async def test_the_old_context_is_archived_up_to_its_last_answer_and_listed(stor
     chat = await talk(store, PRIVATE, (LEXER, "Because of strip()."))
     old = await lines(chat)
     made, _ = agent(store, [step(("chat_context_new", {"title": "docs"})), "By make."], CHAT_TOOLS)
-    await made.run(PRIVATE, "How are the docs built?")
+    await made.run("How are the docs built?", chat=PRIVATE)
     chat = await store.chat(PRIVATE)
     assert [line["content"] for line in await lines(chat)] == ["How are the docs built?", "By make."]
     [archived] = chat[contexts].shelf.values()
     entries = [entry async for entry in chat.entries()]
     file = archive_file(archived, entries)
     assert (file["status"], file["contextId"], file["messages"]) == ("archived", "main", old)
-    [item] = index_file(await chat.list_contexts())["items"]
+    [item] = index_file(await chat.contexts())["items"]
     assert (item["contextId"], item["messageCount"], item["summaryPreview"]) == (
         "main",
         2,
@@ -196,8 +196,8 @@ async def test_the_old_context_is_archived_up_to_its_last_answer_and_listed(stor
 async def test_the_next_message_goes_on_in_the_new_context(store: Store) -> None:
     await talk(store, PRIVATE, (LEXER, "Because of strip()."))
     made, model = agent(store, [step(("chat_context_new", {})), "By make.", "Yes."], CHAT_TOOLS)
-    await made.run(PRIVATE, "How are the docs built?")
-    await made.run(PRIVATE, "Every night?")
+    await made.run("How are the docs built?", chat=PRIVATE)
+    await made.run("Every night?", chat=PRIVATE)
     assert users(model.payloads[-1]) == ["How are the docs built?", "Every night?"]
     assert LEXER not in str(model.payloads[-1])
     assert LEXER in await said(await store.chat(PRIVATE))  # the transcript is not touched
@@ -207,14 +207,14 @@ async def test_every_message_that_waits_for_an_answer_goes_along_into_the_new_co
     await talk(store, PRIVATE, (LEXER, "Because of strip()."))
     model = Paused()
     made = Agent(model=model, store=store, tools=CHAT_TOOLS)
-    await made.accept(PRIVATE, "How are the docs built?")
+    await made.submit("How are the docs built?", chat=PRIVATE)
     question = await model.asked()
-    await made.accept(PRIVATE, "I mean the new ones.")
+    await made.submit("I mean the new ones.", chat=PRIVATE)
     question.answer(step(("chat_context_new", {})))
     question = await model.asked()
     assert users(question.payload) == ["How are the docs built?", "I mean the new ones."]
     question.answer("By make.")
-    await made.idle()
+    await made.wait_idle()
 
 
 # --- C: an old context is taken up again -----------------------------------------------------------------
@@ -223,7 +223,7 @@ async def test_every_message_that_waits_for_an_answer_goes_along_into_the_new_co
 async def two_contexts(store: Store) -> Chat:
     await talk(store, PRIVATE, (LEXER, "Because of strip()."))
     made, _ = agent(store, [step(("chat_context_new", {"title": "docs"})), "By make."], CHAT_TOOLS)
-    await made.run(PRIVATE, "How are the docs built?")
+    await made.run("How are the docs built?", chat=PRIVATE)
     return await store.chat(PRIVATE)
 
 
@@ -233,14 +233,14 @@ BACK = [("user", LEXER), ("assistant", "Because of strip()."), ("user", "back to
 async def test_the_model_lists_the_contexts_and_loads_the_one_it_means_by_its_id(store: Store) -> None:
     await two_contexts(store)
 
-    def load(payload: dict[str, Any]) -> Answer:
+    def load(payload: dict[str, Any]) -> ModelReply:
         [result] = payload["messages"][-1]["results"]
         [row] = [row for row in result["parts"][0]["data"]["contexts"] if "strip" in row["summaryPreview"]]
         return step(("chat_context_load", {"context_id": row["contextId"]}))
 
     script: list[Line] = [step(("chat_context_list", {})), load, "Here we are."]
     made, model = agent(store, script, CHAT_TOOLS)
-    await made.run(PRIVATE, "back to the first one")
+    await made.run("back to the first one", chat=PRIVATE)
     assert words(model.payloads[-1]) == BACK
 
 
@@ -248,13 +248,13 @@ async def test_the_model_lists_the_contexts_and_loads_the_one_it_means_by_its_id
 async def test_a_query_switches_at_once_and_the_run_goes_on_there(store: Store, query: str) -> None:
     left = (await two_contexts(store))[contexts].active.id
     made, model = agent(store, [step(("chat_context_load", {"query": query})), "Here."], CHAT_TOOLS)
-    await made.run(PRIVATE, "back to the first one")
+    await made.run("back to the first one", chat=PRIVATE)
     chat = await store.chat(PRIVATE)
     assert words(model.payloads[1]) == BACK
     assert is_whole(model.payloads[1])
     assert [line["content"] for line in await lines(chat)] == [text for _, text in BACK] + ["Here."]
     assert [*chat[contexts].shelf] == [left]
-    assert [item["title"] for item in index_file(await chat.list_contexts())["items"]] == ["docs"]
+    assert [item["title"] for item in index_file(await chat.contexts())["items"]] == ["docs"]
 
 
 async def test_what_is_said_after_loading_is_there_when_it_is_left_and_loaded_again(store: Store) -> None:
@@ -262,7 +262,7 @@ async def test_what_is_said_after_loading_is_there_when_it_is_left_and_loaded_ag
     there, back = (step(("chat_context_load", {"query": query})) for query in ("lexer", "docs"))
     made, model = agent(store, [there, "one", back, "two", there, "three"], CHAT_TOOLS)
     for question in ("to the lexer", "to the docs", "and to the lexer"):
-        assert (await made.run(PRIVATE, question)).outcome == "done"
+        assert (await made.run(question, chat=PRIVATE)).outcome == "done"
     assert users(model.payloads[-1]) == [LEXER, "to the lexer", "and to the lexer"]
     chat = await store.chat(PRIVATE)
     assert len(chat[contexts].shelf) == 1
@@ -278,7 +278,7 @@ async def test_chats_of_other_keys_share_nothing(store: Store, others: tuple[str
     made, model = agent(store, ["noted"] * 2 * len(keys), CHAT_TOOLS)
     for turn in ("first", "second"):
         for key in keys:
-            await made.run(key, f"{turn} in {key}", id=f"message {turn}")
+            await made.run(f"{turn} in {key}", chat=key, id=f"message {turn}")
     for payload in model.payloads[len(keys) :]:
         key = key_of(payload)
         assert users(payload) == [f"first in {key}", f"second in {key}"]
@@ -287,13 +287,13 @@ async def test_chats_of_other_keys_share_nothing(store: Store, others: tuple[str
         assert len(await lines(chat)) == 4
         assert await said(chat) == [f"first in {key}", f"second in {key}"]
         assert len(await chat.search("second", everything=True)) == 1
-        assert len(await chat.executions()) == 2
+        assert len(await chat.runs()) == 2
 
 
 async def test_the_same_topic_is_the_same_chat_and_another_thread_is_another(store: Store) -> None:
     made, model = agent(store, ["one", "two", "three"], [])
     for key in (TOPICS[0], TOPICS[1], TOPICS[0]):
-        await made.run(key, f"in {key}")
+        await made.run(f"in {key}", chat=key)
     assert [len(users(payload)) for payload in model.payloads] == [1, 1, 2]
 
 
@@ -302,11 +302,11 @@ async def test_another_root_knows_nothing_and_the_same_root_everything(tmp_path:
         await talk(one, PRIVATE, (LEXER, "Because of strip()."))
         assert await lines(await two.chat(PRIVATE)) == []
         made, model = agent(two, ["What first one?"], [])
-        await made.run(PRIVATE, "back to the first one")
+        await made.run("back to the first one", chat=PRIVATE)
         assert words(model.payloads[0]) == [("user", "back to the first one")]
     async with files(tmp_path / "one") as one:
         made, model = agent(one, ["Here."], [])
-        await made.run(PRIVATE, "back to the first one")
+        await made.run("back to the first one", chat=PRIVATE)
         assert words(model.payloads[0]) == BACK
 
 
@@ -315,19 +315,19 @@ async def test_a_cleared_context_looks_like_a_new_conversation_and_can_be_taken_
 ) -> None:
     await talk(store, PRIVATE, (LEXER, "Because of strip()."))
     made, model = agent(store, [step(("chat_context_clear_active", {})), "Gone."], CHAT_TOOLS)
-    await made.run(PRIVATE, "forget it")
+    await made.run("forget it", chat=PRIVATE)
     assert words(model.payloads[1]) == [("user", "forget it")]
     made, model = agent(store, [step(("chat_context_load", {"query": "lexer"})), "Here."], CHAT_TOOLS)
-    await made.run(PRIVATE, "back to the first one")
+    await made.run("back to the first one", chat=PRIVATE)
     assert words(model.payloads[1]) == BACK
 
 
 async def test_an_inbound_id_counts_within_its_chat_only(store: Store) -> None:
     made, model = agent(store, ["one", "two"], [])
-    await made.run(TOPICS[0], "hello", id="tg-1")
-    await made.run(TOPICS[1], "hello", id="tg-1")
+    await made.run("hello", chat=TOPICS[0], id="tg-1")
+    await made.run("hello", chat=TOPICS[1], id="tg-1")
     assert len(model.payloads) == 2
     with pytest.raises(IdConflict):
-        await made.run(TOPICS[0], "something else", id="tg-1")
+        await made.run("something else", chat=TOPICS[0], id="tg-1")
     assert await said(await store.chat(TOPICS[0])) == ["hello"]
     assert await returned(await store.chat(TOPICS[0])) == []

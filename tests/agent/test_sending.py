@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Chat, Store
-from chatfold.agent.chat_tools import CHAT_TOOLS
-from chatfold.agent.execution import Execution, enter
 from chatfold.agent.models import Line
-from chatfold.agent.sending import UNKNOWN, send_tool
+from chatfold.agent.run_context import RunContext, enter
+from chatfold.agent.tools.chat import CHAT_TOOLS
+from chatfold.agent.tools.sending import UNKNOWN, send_tool
 from chatfold.eventlog import Part, SendConfirmed, SendFailed, SendRequested, Text
 from chatfold.projections import sends, transcript
 from tests.support.agent_runs import Outbox, agent, events, interrupted, ran, returned, step
@@ -75,7 +75,7 @@ async def test_an_agent_without_a_way_to_send_says_so_and_leaves_no_trace_of_a_s
 async def test_halves_of_surrogate_pairs_do_not_get_as_far_as_the_platform(chat: Chat) -> None:
     outbox, args = Outbox(), {"text": "a\ud83d"}
     await interrupted(chat, "chat_send", args)
-    enter(Execution(chat, "r1", send=outbox), "c1")
+    enter(RunContext(chat, "r1", send=outbox), "c1")
     assert await send_tool().call(args) == {"success": True}
     assert [text.encode() for _, _, text in outbox.sent] == ["a\ufffd".encode()]
 
@@ -94,7 +94,7 @@ async def test_the_answer_of_a_run_is_what_was_sent_last_even_if_a_later_send_fa
         "done",
     ]
     made, _ = agent(store, script, CHAT_TOOLS, send=outbox)
-    result = await made.run("chat", "now this")
+    result = await made.run("now this", chat="chat")
     assert (result.text, result.had_tool_failure) == ("two", True)
 
 
@@ -202,7 +202,7 @@ async def test_a_run_that_is_cancelled_while_it_sends_leaves_a_send_that_nobody_
         await asyncio.Event().wait()
 
     made, _ = agent(store, [step(("chat_send", {"text": "hello"})), "done"], CHAT_TOOLS, send=send)
-    run = asyncio.create_task(made.run("chat", "now this"))
+    run = asyncio.create_task(made.run("now this", chat="chat"))
     await begun.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):

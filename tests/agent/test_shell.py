@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Store
-from chatfold.agent.shell import _Kept, shell_tool
 from chatfold.agent.tools import BadArguments, used
+from chatfold.agent.tools.shell import _Kept, shell_tool
 from chatfold.eventlog import ToolReturned
 from chatfold.projections.prompt import INTERRUPTED
 from tests.support.agent_runs import Steps, agent, events, interrupted, returned, step
@@ -290,7 +290,7 @@ async def test_a_command_that_fails_is_a_failure_of_the_run_and_told_with_both_s
     steps = Steps()
     command = step(("exec_shell", {"command": "echo half; echo broken >&2; exit 2"}))
     made, _ = agent(store, [command, "done"], [shell_tool(tmp_path)], on_step=steps)
-    result = await made.run("chat", "now this")
+    result = await made.run("now this", chat="chat")
     assert (result.outcome, result.had_tool_failure) == ("done", True)
     told = "$ echo half; echo broken >&2; exit 2\nexit code 2\nstdout: half\nstderr: broken"
     assert steps.of("step_finish") == [told]
@@ -299,7 +299,7 @@ async def test_a_command_that_fails_is_a_failure_of_the_run_and_told_with_both_s
 async def test_a_run_that_is_cancelled_takes_its_command_along(store: Store, tmp_path: Path) -> None:
     command = step(("exec_shell", {"command": "echo $$ > pid; sleep 600"}))
     made, _ = agent(store, [command, "done"], [shell_tool(tmp_path, grace=0.1)])
-    task = asyncio.create_task(made.run("chat", "now this"))
+    task = asyncio.create_task(made.run("now this", chat="chat"))
     pid = await written(tmp_path / "pid")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

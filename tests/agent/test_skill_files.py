@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Chat, Store
-from chatfold.agent.skill_files import MOST_BYTES, SkillFiles, Unusable, read_skill, skill_tools
 from chatfold.agent.tools import Tool
+from chatfold.agent.tools.skills import MOST_BYTES, SkillFiles, Unusable, read_skill, skill_tools
 from chatfold.eventlog import SkillActivated, ToolReturned
 from chatfold.projections import skills
 from tests.support.agent_runs import events, ran, returned, step
@@ -207,7 +207,7 @@ async def test_a_rewind_to_before_it_takes_it_out_of_use_and_it_can_be_loaded_ag
 async def test_a_name_that_is_not_there_is_refused_with_those_that_are_and_no_file_is_touched(
     chat: Chat, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chatfold.agent.execution import Execution, enter
+    from chatfold.agent.run_context import RunContext, enter
 
     listed, load_it = skill_tools(SkillFiles(folder))
     opened: list[str] = []
@@ -218,7 +218,7 @@ async def test_a_name_that_is_not_there_is_refused_with_those_that_are_and_no_fi
         return original(self, *args, **kwargs)
 
     monkeypatch.setattr(Path, "open", watched)
-    enter(Execution(chat, "r1"), "c1")
+    enter(RunContext(chat, "r1"), "c1")
     result = await load_it.call({"name": name})
     assert result["success"] is False
     assert result["error"].endswith("; there are: docs, pdf")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Agent, ModelFailed, Policy, Store
-from chatfold.agent.execution import inject_assistant_once
-from chatfold.agent.models import Answer, Line
+from chatfold.agent.models import Line, ModelReply
+from chatfold.agent.run_context import inject_assistant_once
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Text
 from chatfold.projections.prompt import first_difference
@@ -41,14 +41,14 @@ async def stumble() -> str:
 
 TURNS: dict[str, list[Line]] = {
     "plain": ["an answer"],
-    "nothing": [Answer()],
+    "nothing": [ModelReply()],
     "tool": [step(("look", {"at": "a"})), "seen"],
     "tools": [
         step(("look", {"at": "a"}), ("stumble", {}), ("nothing", {})),
         step(("look", {}), ids=["x"]),
         "seen",
     ],
-    "words and tool": [Answer((Text("Let me see."),), step(("look", {})).calls), "seen"],
+    "words and tool": [ModelReply((Text("Let me see."),), step(("look", {})).calls), "seen"],
     "retry": [ModelFailed("busy", again=True, after=0), "an answer"],
     "failed": [ModelFailed("no credit")],
     "too long a way": [step(("look", {"at": str(number)})) for number in range(3)],
@@ -62,7 +62,7 @@ def test_every_request_begins_with_all_that_the_one_before_it_said(turns: list[s
         model = OpenAIScript([line for turn in turns for line in TURNS[turn]])
         made = Agent(model=model, store=store, tools=[look, stumble], steps=3)
         for number, turn in enumerate(turns):
-            result = await made.run(KEY, f"question {number}")
+            result = await made.run(f"question {number}", chat=KEY)
             assert result.outcome == {"failed": "failed", "too long a way": "limit"}.get(turn, "done")
         assert is_continued(model.payloads)
         assert {payload["messages"][0]["role"] for payload in model.payloads} == {"system"}
@@ -82,7 +82,7 @@ async def test_what_a_tool_injects_stands_before_the_question_and_what_came_befo
     model = OpenAIScript(["one", step(("recall", {})), step(("look", {})), "two", "three"])
     made = Agent(model=model, store=store, tools=[recall, look])
     for question in ("one?", "two?", "three?"):
-        await made.run(KEY, question)
+        await made.run(question, chat=KEY)
     first, asked, injected, *later = model.payloads
     assert is_continued([first, asked])
     assert first_difference(asked["messages"], injected["messages"]) == len(asked["messages"]) - 1
@@ -98,7 +98,7 @@ async def test_after_a_compaction_the_requests_begin_alike_again(store: Store) -
     model = OpenAIScript([f"answer {number}" for number in range(12)])
     made = Agent(model=model, store=store, policy=Policy(keep=6, budget=None, above=15))
     for number in range(12):
-        await made.run(KEY, f"question {number}")
+        await made.run(f"question {number}", chat=KEY)
     sent = [payload["messages"] for payload in model.payloads]
     breaks = [n for n in range(11) if not is_continued(model.payloads[n : n + 2])]
     assert breaks
@@ -116,13 +116,13 @@ def users_of(messages: list[dict[str, Any]]) -> list[str]:
 async def test_a_message_that_comes_in_the_middle_breaks_no_beginning(store: Store) -> None:
     model = Paused()
     made = Agent(model=model, store=store, tools=[look])
-    await made.accept(KEY, "one?")
-    answers: list[Answer | str] = [step(("look", {})), step(("look", {}), ids=["y"]), "one."]
+    await made.submit("one?", chat=KEY)
+    answers: list[ModelReply | str] = [step(("look", {})), step(("look", {}), ids=["y"]), "one."]
     for number, said in enumerate(answers):
         question = await model.asked()
-        await made.accept(KEY, f"and {number}?")
+        await made.submit(f"and {number}?", chat=KEY)
         question.answer(said)
     (await model.asked()).answer("all of them.")
-    await made.idle()
+    await made.wait_idle()
     assert is_continued(model.payloads)
     assert users(model.payloads[-1]) == ["one?", "and 0?", "and 1?", "and 2?"]

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Store
-from chatfold.agent.messages import Called
-from chatfold.agent.models import Answer
-from chatfold.agent.steps import MOST, answer_step, beginning, readable, tool_step, whole
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply
+from chatfold.agent.progress import MOST, answer_step, beginning, readable, tool_step, whole
 from chatfold.agent.tools import Outcome, tool
 from chatfold.eventlog import Data, File, Json, Part, Text
 from tests.support.agent_runs import Steps, agent, step
@@ -18,7 +18,7 @@ from tests.support.chats import a_store  # noqa: F401
 
 
 def told(name: str, *parts: Part, failed: bool = False, args: Json = None) -> str:
-    found = tool_step(Called("c1", 1, name, args), Outcome(parts, failed), "r1")
+    found = tool_step(ToolCall("c1", name, args, 1), Outcome(parts, failed), "r1")
     assert (found.type, found.run, found.tool, found.failed) == ("step_finish", "r1", name, failed)
     assert len(found.text) <= MOST
     found.text.encode()
@@ -53,9 +53,9 @@ async def test_words_of_a_step_and_its_tools_are_told_in_order(store: Store) -> 
         return {"success": False, "error": "no such file"}
 
     steps = Steps()
-    looking = Answer((Text("Looking.  "),), step(("files:read", {})).calls)
+    looking = ModelReply((Text("Looking.  "),), step(("files:read", {})).calls)
     made, _ = agent(store, [looking, "done"], [read], on_step=steps)
-    await made.run("chat", "now this")
+    await made.run("now this", chat="chat")
     assert [(one.type, one.text) for one in steps.told if one.type != "piece"] == [
         ("assistant", "Looking."),
         ("step_finish", "files:read failed: no such file"),

@@ -90,8 +90,8 @@ async def summary(chat: Chat) -> str:
 
 async def test_it_tells_what_can_be_told_by_looking(chat: Chat) -> None:
     await chat.record(user("Please always answer in French."), assistant("We decided to use make."))
-    call = await chat.tool_called("read")
-    await chat.record(call.returned("no", failed=True), user("todo: write the docs"))
+    call = await chat.tool_call("read")
+    await chat.record(call.result("no", failed=True), user("todo: write the docs"))
     await chat.record(assistant("The lexer is slow."), user("x"))
     text = await summary(chat)
     for section, line in (

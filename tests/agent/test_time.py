@@ -26,22 +26,22 @@ from tests.support.chats import a_chat, a_store, block, roles, texts, turns  # n
 
 async def everything(moment: Moment) -> dict[str, Any]:
     """All that can be asked of a chat."""
-    assert await moment.messages() == (await moment.prompt()).messages
+    assert await moment.messages() == (await moment.cut()).messages
     return {
         "view": moment.view,
         "openai": await moment.messages("openai"),
         "anthropic": await moment.messages("anthropic", model="m"),
-        "prompt": await moment.prompt(most=3),
+        "prompt": await moment.cut(most=3),
         "entries": [entry async for entry in moment.entries()],
         "context": await moment.context_entries(),
-        "shelf": await moment.list_contexts(),
-        "shelved": [await moment.shown(row.context_id) for row in await moment.list_contexts()],
+        "shelf": await moment.contexts(),
+        "shelved": [await moment.messages(context=row.context_id) for row in await moment.contexts()],
         "open calls": await moment.open_calls(),
-        "runs": await moment.executions(),
+        "runs": await moment.runs(),
         "found": sorted(hit.seq for hit in await moment.search("lexer")),
-        "markdown": b"".join([piece async for piece in moment.exported("markdown")]),
-        "html": b"".join([piece async for piece in moment.exported("html")]),
-        "ui": b"".join([piece async for piece in moment.exported("ui")]),
+        "markdown": b"".join([piece async for piece in moment.export_bytes("markdown")]),
+        "html": b"".join([piece async for piece in moment.export_bytes("html")]),
+        "ui": b"".join([piece async for piece in moment.export_bytes("ui")]),
     }
 
 
@@ -70,7 +70,7 @@ async def test_every_earlier_moment_shows_what_the_chat_showed_then(chat: Chat) 
     await look()
     await chat.inject("today is Monday")
     await chat.recall("main")
-    await chat.tool_called("read", "lexer")
+    await chat.tool_call("read", "lexer")
     await look()
     await chat.activate_skill("pptx")
     await chat.rewind("here")
@@ -193,7 +193,7 @@ async def test_going_back_undoes_contexts_compactions_and_skills_and_going_forwa
     after = await everything(chat)
     end = chat.seq
     await chat.rewind(6)
-    assert (len(await texts(chat)), await chat.list_contexts()) == (6, [])
+    assert (len(await texts(chat)), await chat.contexts()) == (6, [])
     await chat.rewind(end)
     again = await everything(chat)
     assert [again[name] for name in ("openai", "shelf", "shelved")] == [
@@ -247,10 +247,10 @@ async def test_a_fork_at_any_point_is_the_chat_up_to_there_and_goes_its_own_way(
         assert [said(entry) async for entry in fork.entries(last=at)] == [
             said(entry) for entry in entries[:at]
         ]
-        assert await fork.shown() == await then.shown()
-        assert (await fork.open_calls(), await fork.list_contexts()) == (
+        assert await fork.messages() == await then.messages()
+        assert (await fork.open_calls(), await fork.contexts()) == (
             await then.open_calls(),
-            await then.list_contexts(),
+            await then.contexts(),
         )
         await fork.record(user("my own"), assistant("way"))
         assert (await texts(fork))[-2:] == ["my own", "way"]
@@ -306,13 +306,13 @@ async def test_forks_live_on_when_their_parent_is_deleted(store: Store) -> None:
 
 async def test_a_fork_inside_a_tool_block_is_answered_as_interrupted_until_it_is_answered(chat: Chat) -> None:
     await chat.user("why")
-    call = await chat.tool_called("read")
-    await chat.record(call.returned("text"), assistant("because"))
+    call = await chat.tool_call("read")
+    await chat.record(call.result("text"), assistant("because"))
     fork = await chat.fork("what-if", at=2)
     assert await roles(fork) == ["user", "assistant", "tool"]
     assert "Interrupted" in (await texts(fork))[-1]
     [again] = await fork.open_calls()
-    await fork.record(again.returned("another text"))
+    await fork.record(again.result("another text"))
     assert (await texts(fork))[-1] == "another text"
     assert (await texts(chat))[2] == "text"
 

@@ -80,13 +80,13 @@ moves = st.lists(
 
 async def adds_only_the_question(chat: Chat, client: list[Object]) -> None:
     before = chat[contexts].active
-    found: list[Entry] = await chat.receive(sent([*client, NEXT]))
+    found: list[Entry] = await chat.merge(sent([*client, NEXT]))
     assert [entry.event.parts for entry in found if isinstance(entry.event, MessageAdded)] == [
         (Text("and next?"),)
     ]
     assert len(found) == 1
     assert chat[contexts].active.tops == before.tops
-    assert await chat.receive(sent([*client, NEXT])) == []
+    assert await chat.merge(sent([*client, NEXT])) == []
 
 
 @example(["w", "w", "w", "compact"])
@@ -112,8 +112,8 @@ async def test_a_client_that_holds_the_window_adds_only_what_it_says(some: list[
 async def test_a_copy_made_from_an_export_has_the_same_prompt(some: list[str]) -> None:
     chat = await played(some)
     copy = await Store.memory().chat("copy")
-    await copy.receive(sent(await exported(chat)))
-    assert to_openai(await copy.shown()) == to_openai(await chat.shown())
+    await copy.merge(sent(await exported(chat)))
+    assert to_openai(await copy.messages()) == to_openai(await chat.messages())
     assert any(isinstance(entry.event, Compacted) for entry in await copy.context_entries()) == bool(
         chat[contexts].active.tops
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import Agent, Answer, Asked, Result, ScriptedModel, Store, tool
+from chatfold.agent import Agent, ModelReply, Result, ScriptedModel, Store, ToolCall, tool
 from chatfold.agent.models import Line
 from chatfold.eventlog import (
     Entry,
@@ -94,7 +94,7 @@ async def test_a_run_that_is_cancelled_ends_and_the_next_one_goes_on(
         await talk(Store(storage))
         world = World(folder)
         async with agent_in(world, storage, alone=True) as agent:
-            run = asyncio.create_task(agent.run(CHAT, FIRST.text, id=FIRST.id))
+            run = asyncio.create_task(agent.run(FIRST.text, chat=CHAT, id=FIRST.id))
             await cancel(agent, partial(_stop, run, disk), nth)
             await asyncio.wait([run])
             try:
@@ -120,12 +120,12 @@ async def _judge(agent: Agent, world: World, run: Task, disk: PausingDisk) -> No
     _has_ended(left, "cancelled" if is_told else "done")
     assert not chat[executions].running
     await prompt_is_valid(chat)
-    result = await agent.run(CHAT, SECOND.text, id=SECOND.id)
+    result = await agent.run(SECOND.text, chat=CHAT, id=SECOND.id)
     assert (result.outcome, result.error) == ("done", "")
     entries = await entries_of(await agent.store.chat(CHAT))
     assert [entry.seq for entry in entries[: len(left)]] == [entry.seq for entry in left]
     assert _has_ended(entries, "done")
-    assert [row.outcome for row in await chat.executions()][-1] == "done"
+    assert [row.outcome for row in await chat.runs()][-1] == "done"
     _did_everything_once(entries, world)
     assert [*(await chat.refresh())[sends].open] == _unconfirmed(entries)
     await requests_are_proved(agent, chat, entries)
@@ -178,8 +178,8 @@ def _unconfirmed(entries: Sequence[Entry]) -> list[str]:
 @pytest.mark.smoke
 async def test_a_message_whose_sender_gave_up_waiting_is_answered_all_the_same(fast_folder: Path) -> None:
     async with agent_in(World(fast_folder), in_memory(), alone=True) as agent:
-        run = asyncio.create_task(agent.run(CHAT, FIRST.text, id=FIRST.id))
-        waiting = asyncio.create_task(agent.run(CHAT, SECOND.text, id=SECOND.id))
+        run = asyncio.create_task(agent.run(FIRST.text, chat=CHAT, id=FIRST.id))
+        waiting = asyncio.create_task(agent.run(SECOND.text, chat=CHAT, id=SECOND.id))
         await asyncio.wait([waiting], timeout=0.005)
         waiting.cancel()
         assert (await run).outcome == "done"
@@ -193,21 +193,21 @@ async def give_up() -> str:
 
 @pytest.mark.smoke
 async def test_a_tool_that_is_cancelled_from_within_has_failed(fast_folder: Path) -> None:
-    script: list[Line] = [Answer(calls=(Asked("c1", "give_up"),)), "done"]
+    script: list[Line] = [ModelReply(calls=(ToolCall("c1", "give_up"),)), "done"]
     async with Agent(model=ScriptedModel(script), tools=[give_up]) as agent:
-        result = await agent.run(CHAT, FIRST.text)
+        result = await agent.run(FIRST.text, chat=CHAT)
         assert (result.outcome, [use.failed for use in result.tool_calls]) == ("done", [True])
         _has_ended(await _all(agent), "done")
 
 
 @pytest.mark.smoke
 async def test_a_model_that_is_cancelled_from_within_is_not_asked_for_ever() -> None:
-    def give_up(_: object) -> Answer:
+    def give_up(_: object) -> ModelReply:
         raise asyncio.CancelledError
 
     model = ScriptedModel([give_up] * 100)
     async with Agent(model=model, retries=0) as agent:
-        assert (await agent.run(CHAT, FIRST.text)).outcome == "failed"
+        assert (await agent.run(FIRST.text, chat=CHAT)).outcome == "failed"
     assert len(model.payloads) == 1
 
 

@@ -17,7 +17,7 @@ from chatfold.eventlog.codec import EncodedEvent, decode, encode_event
 from chatfold.eventlog.events import Entry
 from chatfold.eventlog.line import build_entry_line, header_line, parse_header, parse_seal, seal_line
 from chatfold.eventlog.transfer import ExportReader, _blob_line
-import chatfold.replay.judging.requests
+import chatfold.replay.verify.requests
 
 faulthandler.enable()
 sys.setswitchinterval(1e-5)

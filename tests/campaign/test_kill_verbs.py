@@ -29,8 +29,8 @@ from tests.support.processes.verbs import VERBS, Verb, a_secret_that_was_listed,
 LONG = "CHATFOLD_LONG" in os.environ
 LEVELS: list[Durability] = ["full", "normal", "off"] if LONG else ["full"]
 READING = """
-    at close context_entries decide entries executions exported find_context follow list_contexts memory messages
-    now open_calls prompt read refresh seq_of shown window
+    append_if at close context_entries contexts cut entries export_bytes find_context follow memory messages now
+    open_calls read refresh runs seq_of window
 """
 _RANDOM = re.compile(rb"ctx_[0-9a-f]{16}|call_[0-9a-f]{16}")
 
@@ -73,7 +73,7 @@ async def _shown(chat: Chat) -> bytes:
     states = [
         view[calls].open if one is calls else view[one] for one in view.projections
     ]  # by seq: ids are random
-    return pack((entries, await chat.messages("openai"), await chat.list_contexts(), states))
+    return pack((entries, await chat.messages("openai"), await chat.contexts(), states))
 
 
 def _numbered(data: bytes) -> bytes:

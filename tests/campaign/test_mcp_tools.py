@@ -14,10 +14,11 @@ import pytest
 import pytest_asyncio
 
 from chatfold.agent import Store
-from chatfold.agent.mcp_tools import Http, ServerFailed, Stdio, mcp_tools
-from chatfold.agent.models import Answer, Asked, ScriptedModel
-from chatfold.agent.runtime import Agent
+from chatfold.agent.agent import Agent
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, ScriptedModel
 from chatfold.agent.tools import Outcome, Tool, by_name, used
+from chatfold.agent.tools.mcp import Http, ServerFailed, Stdio, mcp_tools
 from chatfold.eventlog import Data, File, Json, Text, ToolReturned
 from tests import support
 
@@ -216,17 +217,17 @@ async def test_a_server_that_hangs_for_a_while(tools: Tools) -> None:
 @pytest.mark.smoke
 @together
 async def test_a_whole_run(tools: Tools) -> None:
-    asked = Answer(
+    asked = ModelReply(
         calls=(
-            Asked("c1", "time:get_current_time", {"timezone": "UTC"}),
-            Asked("c2", "odd:sleep", {"seconds": 60}),
-            Asked("c3", "odd:fail"),
+            ToolCall("c1", "time:get_current_time", {"timezone": "UTC"}),
+            ToolCall("c2", "odd:sleep", {"seconds": 60}),
+            ToolCall("c3", "odd:fail"),
         )
     )
     model = ScriptedModel([asked, "It is late."])
     store = Store.memory()
     async with Agent(model=model, tools=tools.values(), store=store, tool_seconds=3.0) as agent:
-        result = await agent.run("chat", "What time is it?")
+        result = await agent.run("What time is it?", chat="chat")
         chat = await store.chat("chat")
         back = {
             entry.event.call: entry.event
@@ -428,7 +429,7 @@ async def test_cancelled_inside() -> None:
 
 PROGRAM = f"""
 import asyncio, sys
-from chatfold.agent.mcp_tools import Stdio, mcp_tools
+from chatfold.agent.tools.mcp import Stdio, mcp_tools
 from chatfold.agent.tools import used
 
 async def main():
@@ -464,14 +465,14 @@ def test_a_program_that_is_interrupted_or_killed(sent: signal.Signals) -> None:
 
 
 def test_nothing_imports_the_client_before_it_is_needed() -> None:
-    program = "import sys, chatfold.agent, chatfold.agent.mcp_tools; print({'mcp', 'anyio', 'pydantic', 'httpx2'} & set(sys.modules))"
+    program = "import sys, chatfold.agent, chatfold.agent.tools.mcp; print({'mcp', 'anyio', 'pydantic', 'httpx2'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 
 async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    monkeypatch.delitem(sys.modules, "chatfold.agent.mcp_life", raising=False)
+    monkeypatch.delitem(sys.modules, "chatfold.agent.tools.mcp_life", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'chatfold\[mcp\]'"):
         async with mcp_tools({"odd": ODD}):
             pass

@@ -73,10 +73,10 @@ WANTED: tuple[Wanted, ...] = (
 def old_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """The old engine's lines have no number of prompt rules, which is 1: with another, no line after a request is the same."""
     for module in (
-        "agent.running",
-        "replay.judging.requests",
-        "replay.judging.verdict",
-        "replay.judging.rehearsal",
+        "agent.run",
+        "replay.verify.requests",
+        "replay.verify.verdict",
+        "replay.verify.rehearsal",
     ):
         monkeypatch.setattr(f"chatfold.{module}.PROMPT_RULES", 1)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from chatfold.agent import Agent, Answer, Chat, Result, Store, assistant, system, tool, user
+from chatfold.agent import Agent, Chat, ModelReply, Result, Store, assistant, system, tool, user
 from chatfold.agent.models import Piece, Request
 from chatfold.eventlog import (
     Entry,
@@ -114,9 +114,9 @@ class Brief:
         payload: dict[str, Any] = msgspec.to_builtins(request)
         return payload
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         self.asked.append(payload["system"].removeprefix("chatKey: "))
-        yield Answer((Text("rent it is"),))
+        yield ModelReply((Text("rent it is"),))
 
 
 @tool(after_crash="again")
@@ -139,7 +139,7 @@ async def test_all_chats_that_need_it_and_no_others_are_gone_on_with(fast_folder
             await _recorded(agent.store, key, history)
         others = [await _recorded(agent.store, key, history) for key, history in NEEDS_NOT.items()]
         assert sorted(await agent.resume_all()) == sorted(NEEDS)
-        await agent.idle()
+        await agent.wait_idle()
         assert sorted(model.asked) == sorted(key for key, (_, asked) in NEEDS.items() for _ in range(asked))
         for key, (history, asked) in NEEDS.items():
             chat = await agent.store.chat(key)
@@ -184,7 +184,7 @@ async def test_what_is_gone_on_with_gives_the_result_of_the_run_that_answered(ke
         result = await agent.resume(key)
         assert result is not None
         assert (result.outcome, result.text) == ("done", "rent it is" if asked else "rent")
-        assert result.run == (await chat.executions())[-1].request_id
+        assert result.run == (await chat.runs())[-1].request_id
         assert await agent.resume(key) is None
 
 
@@ -225,7 +225,7 @@ class Arrival:
     async def _arrives(self) -> None:
         chat = await self.agent.store.chat(CHAT)
         self.entry = await chat.user(LATE.text, id=LATE.id)
-        self.answer = asyncio.create_task(self.agent.run(CHAT, LATE.text, id=LATE.id))
+        self.answer = asyncio.create_task(self.agent.run(LATE.text, chat=CHAT, id=LATE.id))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -236,7 +236,7 @@ async def test_a_message_that_comes_at_any_event_is_seen_and_answered(fast_folde
         await talk(Store(storage))
         async with agent_in(World(fast_folder / str(nth)), storage, alone=True) as agent:
             arrival = Arrival(agent, nth, when)
-            first = await agent.run(CHAT, FIRST.text, id=FIRST.id)
+            first = await agent.run(FIRST.text, chat=CHAT, id=FIRST.id)
             if arrival.answer is None or arrival.entry is None:
                 break
             try:

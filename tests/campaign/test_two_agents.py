@@ -50,5 +50,5 @@ async def test_whoever_dies_at_work_is_followed_by_the_next(fast_folder: Path) -
     assert [said[0] for said in words] == ["began", "ended", "began", "ended", "answered"]
     async with Store(fast_folder) as store:
         chat = await store.chat("chat")
-        assert [run.outcome for run in await chat.executions()] == ["done"]
+        assert [run.outcome for run in await chat.runs()] == ["done"]
         assert (await chat.messages("openai"))[-1]["content"] == "answer to second"

@@ -62,7 +62,11 @@ def test_converters_are_made_at_import_or_when_a_type_is_declared() -> None:
                     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
                     if any(ast.unparse(call.func) == "make_converter" for call in calls):
                         found.add(f"{path.relative_to(root)}: {function.name}")
-    assert found == {"agent/tools.py: tool", "agent/tools.py: make", "projections/packing.py: __init__"}
+    assert found == {
+        "agent/tools/__init__.py: tool",
+        "agent/tools/__init__.py: make",
+        "projections/packing.py: __init__",
+    }
 
 
 def test_the_rule_finds_what_crashed() -> None:

@@ -10,7 +10,7 @@ from chatfold.eventlog import FileStorage, Log, NoSuchChat, Noted
 from chatfold.eventlog.files.disk import Disk
 
 
-class Asked(Disk):
+class ToolCall(Disk):
     tries = 0
 
     def try_lock(self, fd: int) -> bool:
@@ -32,7 +32,7 @@ async def _waits(log: Log, inside: list[str], leave: asyncio.Event) -> None:
 
 async def test_who_waited_for_a_deleted_chat_is_not_inside_beside_one_of_the_new_chat(root: Path) -> None:
     """Its file is another one, although of the same name."""
-    disk = Asked()
+    disk = ToolCall()
     async with Log(FileStorage(root, disk=disk)) as log:
         inside: list[str] = []
         leave = asyncio.Event()
@@ -55,7 +55,7 @@ async def test_who_waited_for_a_deleted_chat_is_not_inside_beside_one_of_the_new
 
 
 async def test_who_waited_for_a_chat_that_is_deleted_for_good_is_told(root: Path) -> None:
-    disk = Asked()
+    disk = ToolCall()
     async with Log(FileStorage(root, disk=disk)) as log:
         await log.append("chat", Noted("old"))
         async with log.storage.lease("chat"):

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent.anthropic_model import anthropic_payload
 from chatfold.agent.models import Offered, Request
-from chatfold.agent.openai_model import openai_payload
+from chatfold.agent.models.anthropic import anthropic_payload
+from chatfold.agent.models.openai import openai_payload
 from chatfold.eventlog import (
     Compacted,
     ContextRecalled,

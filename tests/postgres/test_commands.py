@@ -108,7 +108,7 @@ def test_a_schema_without_chats_is_no_store(address: str) -> None:
 
 async def test_a_damaged_chat_is_not_read(folder: Path, address: str) -> None:
     async with Store(folder) as files, Store(address) as database:
-        await database.import_(await files.chat("lexer-bug"), "chat")
+        await database.import_chat(await files.chat("lexer-bug"), "chat")
         table = f"{address.partition('schema=')[2]}.line"
         shared_cluster().execute(f"DELETE FROM {table} WHERE seq = 4")
         with pytest.raises(CorruptLog):

@@ -27,7 +27,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def record() -> None:
         async with Store(root) as store:
-            await Agent(store=store, model=ScriptedModel(["hello"])).run("chat", "hi")
+            await Agent(store=store, model=ScriptedModel(["hello"])).run("hi", chat="chat")
 
     asyncio.run(record())
     return root

@@ -18,9 +18,9 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.replay.inspect.belonging import belonging
-from chatfold.replay.inspect.rows import is_failure, row
-from chatfold.replay.inspect.selecting import selected, turns, wanted
+from chatfold.replay.inspect.entries import is_failure, row
+from chatfold.replay.inspect.pairs import belonging
+from chatfold.replay.inspect.selection import selected, turns, wanted
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.profile import searched
 

@@ -11,7 +11,7 @@ import pytest
 from chatfold.agent import Store, user
 from chatfold.eventlog import check
 from chatfold.eventlog.line import add_checksum
-from chatfold.replay.commands.asking import verb
+from chatfold.replay.command import verb
 from chatfold.replay.output import Out
 from tests.support.debugger.commanded import (
     TOP,

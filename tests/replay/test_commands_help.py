@@ -137,7 +137,7 @@ def test_completing_a_verb_imports_none(store: Path) -> None:
         & {
             "msgspec",
             "asyncio",
-            "chatfold.replay.commands.lists",
+            "chatfold.replay.verbs.chats",
         }
         == set()
     )
@@ -146,13 +146,13 @@ def test_completing_a_verb_imports_none(store: Path) -> None:
 # --- the start -------------------------------------------------------------------------------------------
 
 HEAVY = {
-    "chatfold.agent.anthropic_model",
-    "chatfold.agent.mcp_tools",
+    "chatfold.agent.models.anthropic",
+    "chatfold.agent.tools.mcp",
     "chatfold.agent.models",
-    "chatfold.agent.openai_model",
-    "chatfold.agent.providers",
-    "chatfold.agent.running",
-    "chatfold.agent.runtime",
+    "chatfold.agent.models.openai",
+    "chatfold.agent.models.common",
+    "chatfold.agent.run",
+    "chatfold.agent.agent",
     "chatfold.agent.tools",
     "aiofiles",
     "anthropic",
@@ -162,8 +162,8 @@ HEAVY = {
     "mcp",
     "openai",
     "pydantic",
-    "chatfold.replay.judging",
-    "chatfold.replay.stepping",
+    "chatfold.replay.verify",
+    "chatfold.replay.stepper",
     "rich",
     "shlex",
     "sqlite3",

@@ -10,7 +10,7 @@ from chatfold.agent import Moment, assistant, user
 from chatfold.eventlog import Event, Noted, ToolCalled, ToolReturned
 from chatfold.projections.contexts import MAIN
 from chatfold.projections.prompt import first_difference
-from chatfold.replay.inspect.comparing import (
+from chatfold.replay.inspect.diff import (
     Comparison,
     compare,
     compare_archives,
@@ -25,7 +25,7 @@ from tests.support.histories import talks
 
 async def add_up(before: Moment, after: Moment) -> Comparison:
     found = await compare(before, after)
-    one, other = items_of(await before.shown()), items_of(await after.shown())
+    one, other = items_of(await before.messages()), items_of(await after.messages())
     old = [*found.left, *(change.before for change in found.changed)]
     new = [*found.added, *(change.after for change in found.changed)]
     assert len(old) + len(found.kept) == len(one) == found.before.items

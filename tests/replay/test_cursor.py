@@ -51,8 +51,8 @@ async def assert_as_folded(replay: Replay, entries: list[Entry]) -> None:
     store = memory()
     scratch = await told(store, [entry.event for entry in here])
     assert await replay.messages("openai") == await scratch.messages("openai")
-    assert [item.context_id for item in await replay.list_contexts()] == [
-        item.context_id for item in await scratch.list_contexts()
+    assert [item.context_id for item in await replay.contexts()] == [
+        item.context_id for item in await scratch.contexts()
     ]
     assert [entry async for entry in replay.entries()] == here
 

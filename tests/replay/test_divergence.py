@@ -4,8 +4,8 @@ from typing import Any
 
 from chatfold.agent import Agent, OpenAIModel, ScriptedModel, Store, tool
 from chatfold.eventlog import ModelCalled, Text, ToolReturned
-from chatfold.replay.judging.divergence import first_change
-from chatfold.replay.judging.rehearsal import rehearse
+from chatfold.replay.verify.divergence import first_change
+from chatfold.replay.verify.rehearsal import rehearse
 from tests.support.debugger.recorded_bot import OwnCode, bot, build, diverged, edited, first, run_of, talked
 
 

@@ -33,7 +33,7 @@ def test_the_items_are_the_messages_and_the_totals_are_theirs(talk: list[Event])
         async with memory() as store:
             chat = await told(store, talk)
             seen = await context_of(chat)
-            shown = await chat.shown()
+            shown = await chat.messages()
             assert [item.seqs for item in seen.items] == [message.seqs for message in shown]
             assert [item.tokens for item in seen.items] == [tokens_of(message) for message in shown]
             assert seen.tokens.count == sum(seen.by_kind.values()) == sum(map(tokens_of, shown))

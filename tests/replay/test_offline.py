@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, ScriptedModel, Store
-from chatfold.replay.judging.offline import LiveCall, offline
-from chatfold.replay.judging.rehearsal import rehearse
+from chatfold.replay.verify.offline import LiveCall, offline
+from chatfold.replay.verify.rehearsal import rehearse
 from tests.support.debugger.recorded_bot import build, diverged, talked
 
 

@@ -26,8 +26,8 @@ from chatfold.projections.contexts import changes
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, estimate, of_event
+from chatfold.replay.inspect.chart import Bucket, Mark, Picture, drawn, picture, stats
 from chatfold.replay.inspect.items import kind_name
-from chatfold.replay.inspect.picture import Bucket, Mark, Picture, drawn, picture, stats
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
 
@@ -65,7 +65,7 @@ def test_every_size_is_that_of_the_window_at_that_moment(talk: list[Event]) -> N
             assert all(bucket.low == bucket.high == bucket.end for bucket in seen.buckets)
             assert (seen.size, seen.peak) == (sizes[-1] if sizes else 0, max(sizes, default=0))
             if not any(isinstance(event, ToolCalled | ToolReturned) for event in talk):
-                shown = [sum(map(tokens_of, await moment.shown())) for moment in moments]
+                shown = [sum(map(tokens_of, await moment.messages())) for moment in moments]
                 assert sizes == shown
             for mark in seen.marks:
                 assert mark.after == sizes[mark.seq - 1]
@@ -152,7 +152,7 @@ async def test_stats_tell_what_compactions_hid_and_where_the_contexts_are() -> N
         chat = await long_talk(store)
         seen = await stats(chat)
         before, after = await chat.at(13), await chat.at(14)
-        hid = (await before.prompt()).tokens.count - (await after.prompt()).tokens.count
+        hid = (await before.cut()).tokens.count - (await after.cut()).tokens.count
     assert [(mark.kind, mark.number) for mark in seen.picture.marks] == [
         ("compacted", 1),
         ("opened", 1),

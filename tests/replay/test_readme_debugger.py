@@ -22,9 +22,9 @@ async def talk(folder: Path) -> None:
         chat = await store.chat("parser-fix")
         await chat.user("You must not touch vendor/. The parser test fails.")
         for name in ("parser.py", "lexer.py", "test_parser.py", "grammar.txt"):
-            call = await chat.tool_called("read_file", {"path": name})
+            call = await chat.tool_call("read_file", {"path": name})
             await chat.record(
-                call.returned(f"# {name}\n" + "some line of code\n" * 40), assistant(f"I read {name}.")
+                call.result(f"# {name}\n" + "some line of code\n" * 40), assistant(f"I read {name}.")
             )
             await chat.user("Go on.")
         await chat.assistant("The lexer drops newlines.")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent import Moment, Store, steps
+from chatfold.agent import Moment, Store, masking
 from chatfold.agent.exporting import Form
 from chatfold.eventlog import (
     ChatStarted,
@@ -33,8 +33,8 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections.documents.describe import REDACTED_EXPORT
-from chatfold.replay.redacting import Redaction, Report, export, redacted
-from chatfold.replay.rules import BadRule, Rules, may_hold_secrets
+from chatfold.replay.redact import Redaction, Report, export, redacted
+from chatfold.replay.redact_rules import BadRule, Rules, may_hold_secrets
 from chatfold.testing.strategies import events
 
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -48,7 +48,7 @@ async def chat_of(*some: Event, key: str = "chat", **how: Any) -> Moment:
 
 
 async def bytes_of(moment: Moment, rules: Rules, form: Form) -> bytes:
-    return b"".join([piece async for piece in (await redacted(moment, rules)).exported(form)])
+    return b"".join([piece async for piece in (await redacted(moment, rules)).export_bytes(form)])
 
 
 def shown(rules: list[str], *some: Event) -> list[Event]:
@@ -141,7 +141,7 @@ async def test_a_redacted_log_is_a_chat_that_opens_with_the_same_entries_and_the
     assert note.event.data["rules"] == rules.labels
     for shape in ("neutral", "openai", "openai-responses", "anthropic"):
         await copy.messages(shape)
-    again = b"".join([piece async for piece in copy.exported("jsonl")])
+    again = b"".join([piece async for piece in copy.export_bytes("jsonl")])
     assert again == data
 
 
@@ -194,7 +194,7 @@ def test_a_text_made_to_be_slow_is_not(rule: str, text: str) -> None:
 
 
 @given(st.data())
-@pytest.mark.parametrize("pattern", steps._SECRETS, ids=range(len(steps._SECRETS)))
+@pytest.mark.parametrize("pattern", masking._SECRETS, ids=range(len(masking._SECRETS)))
 def test_what_would_be_masked_is_not_passed_over(pattern: re.Pattern[str], data: st.DataObject) -> None:
     assert may_hold_secrets(data.draw(st.from_regex(pattern)))
 
@@ -348,7 +348,7 @@ async def test_a_report_says_which_rule_found_how_much_where(tmp_path: Path) -> 
 async def test_the_note_says_what_was_done_but_nothing_of_what_is_gone(tmp_path: Path) -> None:
     rules = Rules.parse(["text:Ann", "re:example"])
     await export(await a_chat(), tmp_path / "a.jsonl", "jsonl", rules)
-    copy = await Store.memory().import_(tmp_path / "a.jsonl", "copy")
+    copy = await Store.memory().import_chat(tmp_path / "a.jsonl", "copy")
     [*_, last] = [entry async for entry in copy.entries()]
     assert last.event == Noted(
         REDACTED_EXPORT, {"rules": ["re 1", "text 1"], "entries": 4, "replaced": 7, "first": 1}
@@ -359,7 +359,7 @@ async def test_the_note_says_what_was_done_but_nothing_of_what_is_gone(tmp_path:
 async def test_without_rules_the_export_is_the_chat_itself(tmp_path: Path) -> None:
     chat = await a_chat()
     assert await export(chat, tmp_path / "a.jsonl", "jsonl", Rules.parse([])) == Report(())
-    copy = await Store.memory().import_(tmp_path / "a.jsonl", "copy")
+    copy = await Store.memory().import_chat(tmp_path / "a.jsonl", "copy")
     assert copy.view.fingerprint == chat.view.fingerprint
 
 

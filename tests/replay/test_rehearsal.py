@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent import Agent, Answer, Chat, ModelFailed, Policy, ScriptedModel, Store, execution, tool
+from chatfold.agent import (
+    Agent,
+    Chat,
+    ModelFailed,
+    ModelReply,
+    Policy,
+    ScriptedModel,
+    Store,
+    current_run,
+    tool,
+)
 from chatfold.agent.models import Line
 from chatfold.eventlog import (
     Compacted,
@@ -21,8 +31,8 @@ from chatfold.eventlog import (
     Text,
     ToolReturned,
 )
-from chatfold.replay.judging.rehearsal import rehearse
-from chatfold.replay.judging.verdict import verdict
+from chatfold.replay.verify.rehearsal import rehearse
+from chatfold.replay.verify.verdict import verdict
 from tests.support.debugger.recorded_bot import build, diverged, edited, first, put, run_of, step, talked
 
 # --- what is the same ------------------------------------------------------------------------------------
@@ -94,7 +104,7 @@ async def test_failures_that_were_tried_again_take_no_time_and_come_out_the_same
         store = Store.memory()
         agent = Agent(store=store, **setup(*script))
         try:
-            await agent.run("chat", "hi")
+            await agent.run("hi", chat="chat")
         except ValueError:
             assert len(script) == 1
         chat = await store.chat("chat")
@@ -128,13 +138,13 @@ async def test_a_run_that_was_cancelled_or_stopped_at_its_limit_is_held() -> Non
 
     store = Store.memory()
     agent = Agent(store=store, model=ScriptedModel([step(("wait", {}))]), tools=[wait])
-    task = asyncio.ensure_future(agent.run("chat", "hi"))
+    task = asyncio.ensure_future(agent.run("hi", chat="chat"))
     await waiting.wait()
     task.cancel()
     await asyncio.wait((task,))
     agent.model = ScriptedModel([step(("no such", {})), step(("no such", {}))])
     agent.steps = 2
-    assert (await agent.run("chat", "again")).outcome == "limit"
+    assert (await agent.run("again", chat="chat")).outcome == "limit"
     chat = await store.chat("chat")
     ends = [e.event.outcome async for e in chat.entries() if isinstance(e.event, RunFinished)]
     assert ends == ["cancelled", "limit"]
@@ -152,13 +162,13 @@ async def test_what_was_said_in_the_middle_of_a_run_stands_where_it_stood(cancel
         async def ask(self, payload: dict[str, Any]) -> Any:
             self.payloads.append(payload)
             if len(self.payloads) == 1:
-                await agent.accept("chat", "one thing more")
+                await agent.submit("one thing more", chat="chat")
                 await (asyncio.Event().wait() if cancels else asyncio.sleep(0))
-            yield Answer((Text("that"),))
+            yield ModelReply((Text("that"),))
 
     agent.model = Interrupted([])
-    await agent.run("chat", "hi")
-    await agent.idle()
+    await agent.run("hi", chat="chat")
+    await agent.wait_idle()
     chat = await store.chat("chat")
     errors = [e.event.error async for e in chat.entries() if isinstance(e.event, ModelReturned)]
     assert ("cancelled" in errors) == cancels
@@ -220,19 +230,19 @@ async def test_a_fork_and_an_import_are_held_though_they_have_other_keys(tmp_pat
     store = Store.memory()
     chat = await talked(store, "Where is order 7?", "hello")
     fork = await chat.fork("what if", chat.seq - 3)
-    await build(store).run("what if", "Where is order 8?")
+    await build(store).run("Where is order 8?", chat="what if")
     found = await rehearse(await store.chat("what if"), build)
     assert found.ok, found.divergence
     assert found.runs == 3
     await fork.export(tmp_path / "x.jsonl")
-    there = await Store.memory().import_(tmp_path / "x.jsonl", "elsewhere")
+    there = await Store.memory().import_chat(tmp_path / "x.jsonl", "elsewhere")
     assert (await rehearse(there, build)).ok
 
 
 async def test_runs_of_another_agent_are_taken_as_they_are() -> None:
     store = Store.memory()
-    await Agent(store=store, model=ScriptedModel(["a"]), name="one", instructions="x").run("chat", "hi")
-    await Agent(store=store, model=ScriptedModel(["b"]), name="two").run("chat", "hi")
+    await Agent(store=store, model=ScriptedModel(["a"]), name="one", instructions="x").run("hi", chat="chat")
+    await Agent(store=store, model=ScriptedModel(["b"]), name="two").run("hi", chat="chat")
     chat = await store.chat("chat")
     found = await rehearse(chat, lambda: Agent(model=ScriptedModel([]), name="two"))
     assert (found.ok, found.runs, found.skipped, found.proved, found.unprovable) == (True, 1, 1, 1, 1)
@@ -312,7 +322,7 @@ async def test_what_was_drawn_is_drawn_again() -> None:
     made = iter(range(100))
 
     async def about(_key: str) -> dict[str, Any]:
-        return {"lucky": await execution().drawn("lucky", lambda: next(made))}
+        return {"lucky": await current_run().draw("lucky", lambda: next(made))}
 
     def setup() -> dict[str, Any]:
         return {"model": ScriptedModel([step(("nobody", {})), "done"]), "about": about}
@@ -326,7 +336,7 @@ async def test_what_was_drawn_is_drawn_again() -> None:
     assert next(made) == 2
 
     async def otherwise(_key: str) -> dict[str, Any]:
-        return {"lucky": await execution().drawn("unlucky", lambda: 13)}
+        return {"lucky": await current_run().draw("unlucky", lambda: 13)}
 
     found = await diverged(chat, lambda: Agent(model=ScriptedModel([]), about=otherwise))
     assert (found.field, found.cause) == ("drawn:unlucky", "not recorded")

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from chatfold.agent import Agent, AnthropicModel, OpenAIModel, ScriptedModel, Store, tool
-from chatfold.agent.models import Answer
+from chatfold.agent.models import ModelReply
 from chatfold.eventlog import ModelCalled, NoSuchPoint, Text, ToolReturned
-from chatfold.replay.judging.requests import sent
+from chatfold.replay.verify.requests import sent
 from tests.support.debugger.recorded_bot import OwnCode, edited, first, step, talked
 
 
@@ -38,8 +38,8 @@ async def test_every_request_is_exactly_what_was_sent(provider: str) -> None:
     store = Store.memory()
     model, payloads = speaking(MODELS[provider]())
     agent = Agent(model=model, tools=[look], store=store, instructions="Look.")
-    await agent.run("chat", "where is it?")
-    await agent.run("chat", "and now?")
+    await agent.run("where is it?", chat="chat")
+    await agent.run("and now?", chat="chat")
     chat = await store.chat("chat")
     made = [await sent(chat, number) for number in (1, 2, 3)]
     assert [one.payload for one in made] == payloads
@@ -52,9 +52,9 @@ async def test_every_request_is_exactly_what_was_sent(provider: str) -> None:
 async def test_what_may_be_secret_is_not_kept_so_only_the_model_can_make_the_request_again() -> None:
     store = Store.memory()
     model, payloads = speaking(OpenAIModel("gpt-5", api_key="none", extra_headers={"X-Key": "s3cret"}))
-    await Agent(model=model, tools=[look], store=store).run("chat", "hi")
+    await Agent(model=model, tools=[look], store=store).run("hi", chat="chat")
     chat = await store.chat("chat")
-    lines = b"".join([data async for data in chat.exported()])
+    lines = b"".join([data async for data in chat.export_bytes()])
     assert b"s3cret" not in lines
     alone = await sent(chat, 1)
     assert (alone.proved, alone.payload) == (None, None)
@@ -66,7 +66,7 @@ async def test_what_may_be_secret_is_not_kept_so_only_the_model_can_make_the_req
 async def test_a_model_with_code_of_its_own_is_not_taken_for_another_of_its_provider() -> None:
     store = Store.memory()
     model = OwnCode(["done"])
-    await Agent(model=model, store=store).run("chat", "hi")
+    await Agent(model=model, store=store).run("hi", chat="chat")
     chat = await store.chat("chat")
     assert (await sent(chat, 1)).proved is None
     assert (await sent(chat, 1, payload=model.payload)).payload == model.payloads[0]
@@ -100,5 +100,5 @@ async def test_a_call_that_an_embedder_wrote_by_hand_is_not_provable() -> None:
 
 async def test_an_answer_without_words_is_a_request_like_any_other() -> None:
     store = Store.memory()
-    await Agent(model=ScriptedModel([Answer()]), store=store).run("chat", "hi")
+    await Agent(model=ScriptedModel([ModelReply()]), store=store).run("hi", chat="chat")
     assert (await sent(await store.chat("chat"), 1)).proved is True

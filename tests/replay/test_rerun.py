@@ -8,8 +8,8 @@ from chatfold.agent import Agent, Chat, ModelFailed, ScriptedModel, Store, tool
 from chatfold.eventlog import Forked, MessageAdded, NoSuchPoint, SendRequested, ToolReturned
 from chatfold.projections import contexts
 from chatfold.projections.text import text_of
-from chatfold.replay.judging.rehearsal import Factory
-from chatfold.replay.judging.rerunning import rerun
+from chatfold.replay.verify.rehearsal import Factory
+from chatfold.replay.verify.rerun_turn import rerun
 from tests.support.debugger.recorded_bot import build, step, talked
 
 used: list[int] = []
@@ -35,8 +35,8 @@ async def recorded(store: Store) -> Chat:
     agent = Agent(
         model=ScriptedModel([step(("look", {"where": 1})), "there", "bye"]), tools=[look], store=store
     )
-    await agent.run("chat", "where is it?")
-    await agent.run("chat", "thanks")
+    await agent.run("where is it?", chat="chat")
+    await agent.run("thanks", chat="chat")
     return await store.chat("chat")
 
 

@@ -20,8 +20,8 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
+from chatfold.replay.inspect.entries import is_failure, row, told
 from chatfold.replay.inspect.items import kind_name
-from chatfold.replay.inspect.rows import is_failure, row, told
 from chatfold.testing.strategies import VOCABULARY, events, events_of
 
 

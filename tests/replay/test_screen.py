@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chatfold.replay.inspect.picture import Bucket, Mark, Picture
-from chatfold.replay.inspect.rows import Row
-from chatfold.replay.stepping.screen import Shown, Size, frame, top_of
-from chatfold.replay.stepping.state import TABS, Line, State
-from chatfold.replay.stepping.text import CAP, body, cut, wrapped
+from chatfold.replay.inspect.chart import Bucket, Mark, Picture
+from chatfold.replay.inspect.entries import Row
+from chatfold.replay.stepper.screen import Shown, Size, frame, top_of
+from chatfold.replay.stepper.state import TABS, Line, State
+from chatfold.replay.stepper.text import CAP, body, cut, wrapped
 from chatfold.replay.terminal import printable, width
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -116,7 +116,7 @@ def test_whatever_ends_it_gives_the_terminal_back(story: Path, way: "str | int",
 
 
 def test_an_error_that_nobody_foresaw_gives_the_terminal_back_too(story: Path) -> None:
-    broken = "import chatfold.replay.stepping.screen\nchatfold.replay.stepping.screen._events = None\n"
+    broken = "import chatfold.replay.stepper.screen\nchatfold.replay.stepper.screen._events = None\n"
     with Pty(story, "chat", program=broken + PROGRAM) as it:
         assert it.ended() == 1
         assert "TypeError" in str(it.screen)
@@ -225,7 +225,7 @@ async def test_a_long_chat(root: Path) -> None:
 
 
 _SLOW = """
-import asyncio, chatfold.replay.stepping.sieve as sieve
+import asyncio, chatfold.replay.stepper.filter as sieve
 sieve.PIECE, fast = 1, sieve.Sieve._up
 async def slow(self, end):
     await asyncio.sleep(0.03)

@@ -3,8 +3,8 @@
 import pytest
 
 from chatfold.agent import assistant, user
-from chatfold.replay.stepping.detail import details
-from chatfold.replay.stepping.presses import begun, grown, played, press
+from chatfold.replay.stepper.detail import details
+from chatfold.replay.stepper.keymap import begun, grown, played, press
 from tests.support.debugger.stepping_story import END, pressed, sessions, typed
 
 

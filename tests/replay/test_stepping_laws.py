@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from chatfold.agent import user
 from chatfold.eventlog import Log, MemoryStorage
-from chatfold.replay.stepping import sieve as sieving
-from chatfold.replay.stepping.keys import Keys
-from chatfold.replay.stepping.lines import keys_of
-from chatfold.replay.stepping.looks import Looks
-from chatfold.replay.stepping.presses import KEYS, PLAIN, begun, press
-from chatfold.replay.stepping.screen import Shown, Size, frame
-from chatfold.replay.stepping.sieve import Sieve
+from chatfold.replay.stepper import filter as sieving
+from chatfold.replay.stepper.filter import Sieve
+from chatfold.replay.stepper.keymap import KEYS, PLAIN, begun, press
+from chatfold.replay.stepper.keys import Keys
+from chatfold.replay.stepper.lines import keys_of
+from chatfold.replay.stepper.panes import Looks
+from chatfold.replay.stepper.screen import Shown, Size, frame
 from chatfold.replay.terminal import width
 from tests.support.debugger.stepping_story import sessions
 from tests.support.histories import talks

@@ -24,7 +24,7 @@ from chatfold.projections.spans import includes
 from chatfold.projections.tokens import of_event
 from chatfold.replay.inspect.address import address
 from chatfold.replay.inspect.points import seq_of
-from chatfold.replay.inspect.tracing import Trace, survived, trace
+from chatfold.replay.inspect.why import Trace, survived, trace
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
 

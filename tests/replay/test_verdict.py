@@ -22,13 +22,13 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.shapes import PROMPT_RULES
-from chatfold.replay.judging.divergence import Divergence, Verdict, first_change
-from chatfold.replay.judging.junit import junit
-from chatfold.replay.judging.rehearsal import RedactedRecording, rehearse
-from chatfold.replay.judging.requests import sent
-from chatfold.replay.judging.verdict import verdict
-from chatfold.replay.redacting import redacted
-from chatfold.replay.rules import Rules
+from chatfold.replay.redact import redacted
+from chatfold.replay.redact_rules import Rules
+from chatfold.replay.verify.divergence import Divergence, Verdict, first_change
+from chatfold.replay.verify.junit import junit
+from chatfold.replay.verify.rehearsal import RedactedRecording, rehearse
+from chatfold.replay.verify.requests import sent
+from chatfold.replay.verify.verdict import verdict
 from tests.support.debugger.recorded_bot import build, edited, first, talked
 
 
@@ -201,7 +201,7 @@ async def test_what_was_left_out_of_an_export_is_no_divergence(tmp_path: Path) -
         chat = await talked(store)
         found = await redacted(chat, Rules.parse(["text:order"]))
         await found.export(tmp_path / "shared.jsonl")
-        shared = await store.import_(tmp_path / "shared.jsonl", "shared")
+        shared = await store.import_chat(tmp_path / "shared.jsonl", "shared")
         told = await verdict(shared)
         assert told.ok
         assert (told.proved, told.unprovable) == (0, (await verdict(chat)).proved)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from chatfold.agent import Agent, Chat, Store
-from chatfold.agent.models import Answer, Offered, Piece, Request, ScriptedModel, fingerprint
+from chatfold.agent.models import ModelReply, Offered, Piece, Request, ScriptedModel, fingerprint
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
 from chatfold.eventlog.batch import AppendRequest
@@ -26,9 +26,9 @@ class Question(msgspec.Struct):
     """What a model was asked; it waits until it is told what to say."""
 
     payload: dict[str, Any]
-    _answer: "asyncio.Future[Answer | str | Exception]"
+    _answer: "asyncio.Future[ModelReply | str | Exception]"
 
-    def answer(self, said: Answer | str | Exception) -> None:
+    def answer(self, said: ModelReply | str | Exception) -> None:
         self._answer.set_result(said)
 
     @property
@@ -54,9 +54,9 @@ class Paused(ScriptedModel):
     def is_asked(self) -> bool:
         return not self._questions.empty()
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         self.payloads.append(payload)
-        future: asyncio.Future[Answer | str | Exception] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[ModelReply | str | Exception] = asyncio.get_running_loop().create_future()
         key = key_of(payload)
         self.now[key] += 1
         self.most, self.most_in_one = max(self.most, self.now.total()), max(self.most_in_one, self.now[key])
@@ -67,7 +67,7 @@ class Paused(ScriptedModel):
             self.now[key] -= 1
         if isinstance(said, Exception):
             raise said
-        yield Answer((Text(said),), stop="stop") if isinstance(said, str) else said
+        yield ModelReply((Text(said),), stop="stop") if isinstance(said, str) else said
 
 
 class OpenAIScript(ScriptedModel):
@@ -140,7 +140,7 @@ async def remade(chat: Chat, model: ScriptedModel) -> list[tuple[str, str]]:
             params = entry.event.params
             tools = msgspec.convert(noted[f"tools:{params['tools']}"], tuple[Offered, ...])
             then = await chat.at(entry.seq - 1)
-            request = Request(noted[f"system:{params['system']}"], await then.shown(), tools)
+            request = Request(noted[f"system:{params['system']}"], await then.messages(), tools)
             made.append((entry.event.request, fingerprint(model.payload(request))))
     return made
 

@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from chatfold.agent import Chat, Store, user
-from chatfold.agent.models import Answer, Asked, Line, ScriptedModel
-from chatfold.agent.runtime import Agent
-from chatfold.agent.steps import Step
+from chatfold.agent.agent import Agent
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import Line, ModelReply, ScriptedModel
+from chatfold.agent.progress import Step
 from chatfold.agent.tools import Tool
 from chatfold.eventlog import Data, Event, Json, Part, RunStarted, Text, ToolCalled, ToolReturned
 from chatfold.projections.text import text_of
@@ -14,11 +15,11 @@ from chatfold.projections.text import text_of
 Sent = tuple[str, str, str]
 
 
-def step(*calls: tuple[str, Json], ids: Iterable[str] = ()) -> Answer:
+def step(*calls: tuple[str, Json], ids: Iterable[str] = ()) -> ModelReply:
     """An answer that is nothing but calls: (name, args) each, by the ids c1, c2, … unless others are given."""
     names = [*ids] or [f"c{number}" for number in range(1, len(calls) + 1)]
-    made = [Asked(call, name, args) for call, (name, args) in zip(names, calls, strict=True)]
-    return Answer(calls=tuple(made), stop="tool_calls")
+    made = [ToolCall(call, name, args) for call, (name, args) in zip(names, calls, strict=True)]
+    return ModelReply(calls=tuple(made), stop="tool_calls")
 
 
 def agent(
@@ -36,14 +37,14 @@ def agent(
 async def ran(
     store: Store,
     tools: Iterable[Tool],
-    *steps: Answer,
+    *steps: ModelReply,
     key: str = "chat",
     question: str = "now this",
     **more: Any,
 ) -> tuple[Chat, ScriptedModel]:
     """A question, these steps, and ``done``. What the model was asked is in its ``payloads``."""
     made, model = agent(store, [*steps, "done"], tools, **more)
-    result = await made.run(key, question)
+    result = await made.run(question, chat=key)
     assert (result.outcome, result.error) == ("done", "")
     return await store.chat(key), model
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from chatfold.agent import CannotFit, NoSuchContext, OtherHistory, Policy, SummaryFailed
+from chatfold.agent import NoSuchContext, OtherHistory, Policy, PromptTooLarge, SummaryFailed
 from chatfold.agent.messages import assistant, user
 from chatfold.agent.summary import Material
 from chatfold.eventlog import (
@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
 
 
 CHAT = "chat 'chat'"
-CONTEXT = "list_contexts() shows what there is"
+CONTEXT = "chat.contexts() shows what there is"
 POINT = "A point is a seq up to the last entry, the name of a checkpoint, or a time"
 MOVED = "Read what was added, decide again"
 EVENT = "see 'Values' in docs/format.md"
@@ -60,7 +60,7 @@ def compacting(answer: Callable[[Material], Any], **options: Any) -> Do:
 
 
 def importing(name: str, key: str = "copy") -> Do:
-    return lambda now: now.store.import_(now.files / f"{name}.jsonl", key)
+    return lambda now: now.store.import_chat(now.files / f"{name}.jsonl", key)
 
 
 def nobody(do: Callable[[Any], Awaitable[object]]) -> Do:
@@ -75,7 +75,7 @@ async def _past_exported(now: Scene) -> None:
 
 
 async def _nobody_imported(now: Scene) -> None:
-    await now.store.import_(await now.store.chat("nobody"), "copy")
+    await now.store.import_chat(await now.store.chat("nobody"), "copy")
 
 
 async def _first_words_of(now: Scene, key: Any) -> None:
@@ -108,7 +108,9 @@ CONTEXTS = {
         ("mode is summary, recent or full, not 'backwards'",),
     ),
     "looking at an unknown context": Refusal(
-        lambda now: now.chat.shown("nobody"), NoSuchContext, ("there is no context 'nobody'", CHAT, CONTEXT)
+        lambda now: now.chat.messages(context="nobody"),
+        NoSuchContext,
+        ("there is no context 'nobody'", CHAT, CONTEXT),
     ),
     "messages in a shape there is not": Refusal(
         lambda now: now.chat.messages("xml"),
@@ -167,7 +169,7 @@ RECORDS = {
     "an empty key": Refusal(lambda now: _first_words_of(now, ""), InvalidKey, ("''", KEY)),
     "a key that is no string": Refusal(lambda now: _first_words_of(now, 7), InvalidKey, ("7", KEY)),
     "a history of somebody else": Refusal(
-        lambda now: now.chat.receive([user("a talk about"), assistant("something else")]),
+        lambda now: now.chat.merge([user("a talk about"), assistant("something else")]),
         OtherHistory,
         ("nothing in common with this chat", CHAT, "Record it in a chat, or a context, of its own"),
     ),
@@ -191,7 +193,7 @@ COMPACTIONS = {
     ),
     "a budget that nothing fits in": Refusal(
         lambda now: now.chat.compact(Policy(budget=5)),
-        CannotFit,
+        PromptTooLarge,
         ("tokens, 5 are allowed", CHAT, "Cut the newest message, or allow more"),
     ),
     "a compaction that is due and fails": Refusal(

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pytest
 
-from chatfold.agent.models import Answer, Model, ModelFailed, Offered, Piece, Request
+from chatfold.agent.models import Model, ModelFailed, ModelReply, Offered, Piece, Request
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, ModelCalled, ModelReturned, Text, ToolCalled
 from chatfold.projections import Message
@@ -190,10 +190,10 @@ def offered(*names: str) -> tuple[Offered, ...]:
     return tuple(Offered(name, f"does {name}", {"type": "object", "properties": {}}) for name in names)
 
 
-async def heard(model: Model, request: Request) -> tuple[list[Piece], Answer]:
+async def heard(model: Model, request: Request) -> tuple[list[Piece], ModelReply]:
     """The pieces and the answer, which comes last."""
     *pieces, answer = [one async for one in model.ask(model.payload(request))]
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelReply)
     assert all(isinstance(piece, Piece) for piece in pieces)
     return pieces, answer  # type: ignore[return-value]
 

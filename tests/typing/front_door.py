@@ -17,4 +17,4 @@ async def keep() -> None:
 
 async def answer() -> None:
     async with Agent(model=ScriptedModel(["hello"])) as agent:
-        assert_type(await agent.run("a", "hi"), Result)
+        assert_type(await agent.run("hi", chat="a"), Result)

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent import CHAT_TOOLS, Agent, Answer, Asked, Chat, ScriptedModel, Store
+from chatfold.agent import CHAT_TOOLS, Agent, Chat, ModelReply, ScriptedModel, Store, ToolCall
 from chatfold.agent.models import Request
 from chatfold.eventlog import Entry, Event, Json, Log
 from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.codec import encode_event
-from chatfold.replay.judging.divergence import Divergence
-from chatfold.replay.judging.rehearsal import rehearse
+from chatfold.replay.verify.divergence import Divergence
+from chatfold.replay.verify.rehearsal import rehearse
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 sys.path.append(str(EXAMPLES))
@@ -51,7 +51,7 @@ def build(store: Store, **changes: Any) -> Agent:
 async def talked(store: Store, *lines: str, key: str = "desk", **changes: Any) -> Chat:
     agent = build(store, **changes)
     for line in lines or TALK:
-        await agent.run(key, line)
+        await agent.run(line, chat=key)
     return await store.chat(key)
 
 
@@ -84,10 +84,10 @@ async def first(chat: Chat, kind: type, number: int = 1) -> Entry:
     return found[number - 1]
 
 
-def step(*calls: tuple[str, Json]) -> Answer:
+def step(*calls: tuple[str, Json]) -> ModelReply:
     """An answer that is nothing but calls, by the ids c1, c2, …"""
-    made = [Asked(f"c{number}", name, args) for number, (name, args) in enumerate(calls, 1)]
-    return Answer(calls=tuple(made), stop="tool_calls")
+    made = [ToolCall(f"c{number}", name, args) for number, (name, args) in enumerate(calls, 1)]
+    return ModelReply(calls=tuple(made), stop="tool_calls")
 
 
 class OwnCode(ScriptedModel):
@@ -106,5 +106,5 @@ async def diverged(chat: Chat, factory: Any) -> Divergence:
 async def run_of(store: Store, *questions: str, **setup: Any) -> Chat:
     agent = Agent(store=store, **setup)
     for question in questions or ("now this",):
-        await agent.run("chat", question)
+        await agent.run(question, chat="chat")
     return await store.chat("chat")

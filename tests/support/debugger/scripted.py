@@ -90,7 +90,7 @@ async def _lexer(chat: Chat) -> None:
 
 async def _asked(chat: Chat, run: str, error: str = "") -> None:
     """A request, as an agent records it, and its answer."""
-    mark = fingerprint(scripted_payload(Request(_SYSTEM, await chat.shown())))
+    mark = fingerprint(scripted_payload(Request(_SYSTEM, await chat.messages())))
     asked = ModelCalled("scripted", mark, {**_MARKS, "noted": {"system": 5, "tools": 6}}, (), "scripted")
     usage = {} if error else {"input_tokens": 40 + chat.seq, "output_tokens": 7}
     await chat.record(asked, run=run)

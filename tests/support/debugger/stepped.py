@@ -22,7 +22,7 @@ PATIENCE = 120.0
 TOP = Path(__file__).parents[3]
 PROGRAM = """
 import asyncio, sys
-from chatfold.replay.stepping.stepper import step
+from chatfold.replay.stepper.app import step
 place, chat, point, play = sys.argv[1:]
 sys.exit(asyncio.run(step(place, chat, point or None, play=bool(play), idle=0.05)))
 """

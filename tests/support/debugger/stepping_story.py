@@ -17,8 +17,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.replay.inspect.cursor import Replay
-from chatfold.replay.stepping.presses import begun, press
-from chatfold.replay.stepping.state import Session, State
+from chatfold.replay.stepper.keymap import begun, press
+from chatfold.replay.stepper.state import Session, State
 from tests.support.clock import TickingClock
 
 STORY: tuple[Event, ...] = (

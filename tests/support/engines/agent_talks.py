@@ -73,6 +73,10 @@ def talks(draw: st.DrawFn) -> Talk:
     return [(question, draw(st.lists(_lines(), max_size=4))) for question in questions]
 
 
+def _run_of(engine: Engine) -> Any:
+    return engine.function(engine.agent, "current_run")()
+
+
 def tools_of(engine: Engine) -> list[Any]:
     async def read_file(path: str, most: int = 5000) -> str:
         """The beginning of a file."""
@@ -86,7 +90,7 @@ def tools_of(engine: Engine) -> list[Any]:
         return {"refused": await engine.module("agent.execution").inject_system_once(text, fingerprint=text)}
 
     async def throw_dice() -> int:
-        number: int = await engine.agent.execution().drawn("dice", lambda: 4)
+        number: int = await engine.function(_run_of(engine), "draw")("dice", lambda: 4)
         return number
 
     own = [engine.agent.tool(one) for one in (read_file, break_down, remember, throw_dice)]
@@ -120,9 +124,10 @@ def _answer(engine: Engine, line: Line, number: int) -> Any:
     agent = engine.agent
     if line.fails:
         return agent.ModelFailed(line.fails, again=line.fails == "busy")
-    calls = tuple(agent.Asked(f"c{number}-{at}", *call) for at, call in enumerate(line.calls))
+    reply, wanted = engine.function(agent, "ModelReply"), engine.function(agent, "ToolCall")
+    calls = tuple(wanted(f"c{number}-{at}", *call) for at, call in enumerate(line.calls))
     parts = (engine.eventlog.Text(line.text),) if line.text else ()
-    return agent.Answer(parts, calls, {"input": 10 * number, "output": 3}, "tool_calls" if calls else "stop")
+    return reply(parts, calls, {"input": 10 * number, "output": 3}, "tool_calls" if calls else "stop")
 
 
 class _Stopped(datetime):
@@ -145,7 +150,9 @@ async def record(engine: Engine, root: Path, talk: Talk) -> list[Any]:
         for question, script in talk:
             work.time += 1000
             with work.outside(), _at_one_minute(engine):
-                results.append(await agent_of(engine, work.store, [*script, Line("done")]).run(KEY, question))
+                agent = agent_of(engine, work.store, [*script, Line("done")])
+                asked = (KEY, question) if engine.name == "old" else (question,)
+                results.append(await agent.run(*asked, **({} if engine.name == "old" else {"chat": KEY})))
         return [plain(result, root) for result in results]
 
 

@@ -101,7 +101,7 @@ def _of_the_chat(engine: Engine, chat: Any) -> dict[str, Asked]:
 
     def form(name: str) -> Asked:
         async def exported() -> bytes:
-            return b"".join([piece async for piece in chat.exported(name)])
+            return b"".join([piece async for piece in chat.export_bytes(name)])
 
         return exported
 
@@ -112,7 +112,7 @@ def _of_the_chat(engine: Engine, chat: Any) -> dict[str, Asked]:
         }
 
     async def contexts() -> Any:
-        return [await chat.list_contexts(None), chat[projections.contexts].active.id, await chat.open_calls()]
+        return [await chat.contexts(None), chat[projections.contexts].active.id, await chat.open_calls()]
 
     async def earlier() -> Any:
         return await (await chat.at(chat.seq // 2)).messages("openai")
@@ -127,7 +127,7 @@ def _of_the_chat(engine: Engine, chat: Any) -> dict[str, Asked]:
         }
 
     async def others() -> Any:
-        return [await chat.executions(), await chat.prompt(most=3), await chat.prompt(tokens=200)]
+        return [await chat.runs(), await chat.cut(most=3), await chat.cut(tokens=200)]
 
     async def judged() -> Any:
         return await engine.replay.verdict(chat)

@@ -28,10 +28,37 @@ NOT_HERE = "the old engine, commit 7272150, is not in the git history of this ch
 
 _PACKAGES = ("eventlog", "projections", "agent", "replay")
 _REPOSITORY = Path(__file__).parents[3]
-_MOVED = {"projections.to_seeds": "projections.shapes.legacy"}
+_MOVED = {
+    "projections.to_seeds": "projections.shapes.legacy",
+    "replay.judging.requests": "replay.verify.requests",
+    "agent.runtime": "agent.agent",
+    "agent.execution": "agent.run_context",
+}
 """Where the new engine has what the old one has elsewhere."""
-_RENAMED = {"to_ui": "ui_messages", "from_openai": "from_openai_messages", "legacy_lines": "context_entries"}
+_RENAMED = {
+    "to_ui": "ui_messages",
+    "from_openai": "from_openai_messages",
+    "legacy_lines": "context_entries",
+    "ModelReply": "Answer",
+    "ToolCall": "Asked",
+    "current_run": "execution",
+    "draw": "drawn",
+}
 """What the old engine calls the functions of the new one."""
+_METHODS = {
+    "agent.chat:Chat": {
+        "append_if": "decide",
+        "contexts": "list_contexts",
+        "cut": "prompt",
+        "export_bytes": "exported",
+        "merge": "receive",
+        "runs": "executions",
+        "tool_call": "tool_called",
+    },
+    "agent.store:Store": {"import_chat": "import_"},
+    "agent.says:Called": {"result": "returned"},
+}
+"""… and the methods of its classes: they are given the new names, so that the tests say the same words to both."""
 
 
 class Engine(NamedTuple):
@@ -85,6 +112,11 @@ def old_engine() -> Engine:
     engine = _engine("old", "")
     for package in engine[2:]:
         assert Path(package.__file__).is_relative_to(folder), package.__file__
+    for place, names in _METHODS.items():
+        module, _, name = place.partition(":")
+        kind = getattr(import_module(module), name)
+        for new, old in names.items():
+            setattr(kind, new, getattr(kind, old))
     return engine
 
 

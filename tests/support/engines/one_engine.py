@@ -162,7 +162,7 @@ class Work:
             await self.store.delete(step.chat)
 
     async def _import(self, step: Step) -> Any:
-        return (await self.store.import_(await self.store.chat(step.chat), step.other)).seq
+        return (await self.store.import_chat(await self.store.chat(step.chat), step.other)).seq
 
     async def _reopen(self, step: Step) -> Any:
         await self.store.close()
@@ -185,9 +185,9 @@ class Work:
 
     async def _call_tool(self, step: Step) -> Any:
         chat = await self.store.chat(step.chat)
-        called = await chat.tool_called("read", {"path": step.text}, run=step.run)
+        called = await chat.tool_call("read", {"path": step.text}, run=step.run)
         if step.point % 4:  # else it is not answered
-            await chat.record(called.returned(step.text, failed=step.point % 2 == 0), run=step.run)
+            await chat.record(called.result(step.text, failed=step.point % 2 == 0), run=step.run)
         return called
 
     async def _inject(self, step: Step) -> Any:
@@ -204,7 +204,7 @@ class Work:
 
     async def _recall(self, step: Step) -> Any:
         chat = await self.store.chat(step.chat)
-        shelf = [row.context_id for row in await chat.list_contexts()] or ["main"]
+        shelf = [row.context_id for row in await chat.contexts()] or ["main"]
         mode = ("summary", "recent", "full")[step.second % 3]
         return await chat.recall(shelf[step.point % len(shelf)], mode)
 
@@ -230,7 +230,7 @@ class Work:
         history = self.engine.function(self.engine.projections, "from_openai")(
             [*seen, {"role": "user", "content": step.text}]
         )
-        return await chat.receive(history)
+        return await chat.merge(history)
 
     # --- what is wrong -----------------------------------------------------------------------------------
 

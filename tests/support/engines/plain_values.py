@@ -18,8 +18,10 @@ _LATER: dict[str, dict[str, Any]] = {
 }
 """Fields that the old engine does not have, with their defaults. It skips what they hold."""
 
-_RENAMED = {"Hit": "SearchHit", "Head.sum": "Head.link"}
+_RENAMED = {"Hit": "SearchHit", "Head.sum": "Head.link", "Called": "ToolCall", "CannotFit": "PromptTooLarge"}
 """What the old engine calls by another name: types and their fields."""
+_RENAMED_WORD = (" list_contexts()", " chat.contexts()")
+"""… and a method that errors name."""
 
 _NEW_FILES = {"erased"}
 _OUT_OF_REACH = re.compile(
@@ -44,7 +46,8 @@ def plain(value: Any, root: Path) -> Any:
         case list() | tuple():
             return [plain(one, root) for one in value if not _is_wanted(one)]
         case Exception():
-            return {"error": type(value).__name__, "message": without_chance(str(value), root)}
+            kind = type(value).__name__
+            return {"error": _RENAMED.get(kind, kind), "message": without_chance(str(value), root)}
         case Path():
             return without_chance(str(value), root)
         case str() | bytes() | None:
@@ -68,7 +71,7 @@ def _new_name(kind: str, field: str) -> str:
 
 def without_chance(text: str, root: Path) -> str:
     """Where the store is, and the last letters of a name that are drawn by chance, differ from engine to engine."""
-    return _CHANCE.sub(r"\1*", text.replace(str(root), "<root>"))
+    return _CHANCE.sub(r"\1*", text.replace(str(root), "<root>").replace(*_RENAMED_WORD))
 
 
 def translate(value: Any, eventlog: Any) -> Any:

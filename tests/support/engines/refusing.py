@@ -50,7 +50,7 @@ async def _write_read_only(engine: Engine, _store: Any, root: Path) -> Any:
 
 async def _import_garbage(_engine: Engine, store: Any, root: Path) -> Any:
     (root / "garbage.jsonl").write_bytes(b"not an export\n")
-    await store.import_(root / "garbage.jsonl", "new")
+    await store.import_chat(root / "garbage.jsonl", "new")
 
 
 def _import_of(store: Any) -> Any:
@@ -78,7 +78,7 @@ async def _make_again(engine: Engine, store: Any, _root: Path) -> Any:
 
 
 async def _exported(chat: Any) -> Any:
-    return [piece async for piece in chat.exported("pdf")]
+    return [piece async for piece in chat.export_bytes("pdf")]
 
 
 async def _check_missing(engine: Engine, _store: Any, root: Path) -> Any:
@@ -90,7 +90,7 @@ async def _scan_missing(engine: Engine, _store: Any, root: Path) -> Any:
 
 
 async def _act_without_run(engine: Engine, _store: Any, _root: Path) -> Any:
-    return engine.agent.execution()
+    return engine.function(engine.agent, "current_run")()
 
 
 REFUSED: dict[str, Refused] = {
@@ -110,7 +110,7 @@ REFUSED: dict[str, Refused] = {
     "erasing where nothing is": lambda _engine, store, _root: store.log.redact("nowhere", 1),
     "importing garbage": _import_garbage,
     "importing half an export": _import_half,
-    "importing over a chat": lambda _engine, store, root: store.import_(root / "chats" / "nothing", "a"),
+    "importing over a chat": lambda _engine, store, root: store.import_chat(root / "chats" / "nothing", "a"),
     "a shape that there is not": _asks(lambda chat: chat.messages("morse")),
     "a form that there is not": _asks(_exported),
     "no context": _asks(lambda chat: chat.load_context()),

@@ -10,7 +10,7 @@ import msgspec
 
 from chatfold.agent import Agent, Chat, Result, Store
 from chatfold.agent.models import Offered, Request, fingerprint
-from chatfold.agent.sending import UNKNOWN
+from chatfold.agent.tools.sending import UNKNOWN
 from chatfold.eventlog import (
     Compacted,
     ContextOpened,
@@ -104,9 +104,9 @@ async def revive(agent: Agent, left: Sequence[Entry]) -> Result:
     is_new = not any(entry.id == FIRST.id for entry in left)
     is_over = any(isinstance(entry.event, RunFinished) for entry in left)
     assert (resumed is None) == (is_new or is_over)
-    result = await agent.run(CHAT, FIRST.text, id=FIRST.id)
+    result = await agent.run(FIRST.text, chat=CHAT, id=FIRST.id)
     assert resumed in (None, result)
-    await agent.idle()
+    await agent.wait_idle()
     end = (await agent.store.chat(CHAT)).seq
     assert await agent.resume(CHAT) is None
     assert await agent.resume_all() == []
@@ -168,7 +168,7 @@ async def _one_run(chat: Chat, entries: Sequence[Entry], result: Result) -> None
     assert [event.outcome for event in events if isinstance(event, RunFinished)] == ["done"]
     assert isinstance(events[-1], RunFinished)
     assert sum(isinstance(event, ModelReturned) and not event.error for event in events) <= STEPS
-    [row] = await chat.executions()
+    [row] = await chat.runs()
     assert (row.request_id, row.outcome) == (result.run, "done")
     assert (result.outcome, result.error, len(result.tool_calls)) == ("done", "", len(CALLS))
     assert {entry.run for entry in entries} == {None, result.run}
@@ -215,7 +215,7 @@ async def requests_are_proved(agent: Agent, chat: Chat, entries: Sequence[Entry]
     for entry in entries:
         if isinstance(entry.event, ModelCalled):
             params = entry.event.params
-            messages = await (await chat.at(entry.seq - 1)).shown()
+            messages = await (await chat.at(entry.seq - 1)).messages()
             offered = msgspec.convert(kept[f"tools:{params['tools']}"], tuple[Offered, ...])
             request = Request(kept[f"system:{params['system']}"], messages, offered)
             assert fingerprint(agent.model.payload(request)) == entry.event.request

@@ -261,7 +261,7 @@ async def _listed(side: Side, store: int) -> dict[str, tuple[object, ...]]:
 
 async def looked(moment: Moment) -> dict[str, object]:
     """Everything that a moment shows, as plain values."""
-    index = await moment.list_contexts(limit=None)
+    index = await moment.contexts(limit=None)
     return {
         "seq": moment.seq,
         "active": moment[contexts].active.id,

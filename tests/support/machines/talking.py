@@ -148,7 +148,7 @@ class Talking(SideBySide):
             case _:
                 sent = tail
         history = [event(said) for said in sent]
-        self.do(who, key, lambda chat: chat.receive(history), lambda model: model.receive(self.time, sent))
+        self.do(who, key, lambda chat: chat.merge(history), lambda model: model.receive(self.time, sent))
 
     @talk(
         2,
@@ -175,10 +175,10 @@ class Talking(SideBySide):
                 case "ran":
                     await chat.record(RunFinished("done"), run=name)
                 case _:
-                    made = await chat.tool_called("read", {"path": word})
+                    made = await chat.tool_call("read", {"path": word})
                     assert made.call == call
                     if what == "answered call":
-                        await chat.record(made.returned(f"got {word}"))
+                        await chat.record(made.result(f"got {word}"))
 
         def naive(model: NaiveChat) -> None:
             match what:

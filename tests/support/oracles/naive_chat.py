@@ -270,7 +270,7 @@ class NaiveChat:
     def plan(self, keep: int, budget: int | None) -> list[list[Message]]:
         runs = to_hide(self.messages(), keep, budget, self.now.calls)
         if runs is None:
-            raise Refused("CannotFit")
+            raise Refused("PromptTooLarge")
         return runs
 
     def half(self, keep: int, budget: int | None) -> tuple[int, int]:

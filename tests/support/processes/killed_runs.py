@@ -21,19 +21,18 @@ import msgspec
 from chatfold.agent import (
     CHAT_TOOLS,
     Agent,
-    Answer,
-    Asked,
     ModelFailed,
+    ModelReply,
     Policy,
     Store,
     Tool,
+    ToolCall,
     assistant,
     tool,
     user,
 )
-from chatfold.agent.execution import call_id, inject_assistant_once
-from chatfold.agent.messages import Called
 from chatfold.agent.models import Piece, Request
+from chatfold.agent.run_context import call_id, inject_assistant_once
 from chatfold.eventlog import (
     FileStorage,
     Json,
@@ -111,7 +110,7 @@ class World:
         if self.deliver is not None:
             await self.deliver(said)
 
-    async def what_now(self, call: Called) -> Literal["again", "interrupted"]:
+    async def what_now(self, call: ToolCall) -> Literal["again", "interrupted"]:
         return "again" if call.name == "order" else "interrupted"
 
 
@@ -128,7 +127,7 @@ class ByHeart:
         payload: dict[str, Any] = msgspec.to_builtins(request)
         return payload
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | Answer]:
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         messages = payload["messages"]
         assert messages[-1]["role"] != "assistant", "a model is not asked about its own last words"
         visible = [int(call["id"][1]) for message in messages for call in message["calls"]]
@@ -137,14 +136,14 @@ class ByHeart:
             self.world.write("overloaded", "once")
             raise ModelFailed("overloaded", again=True, after=0.0)
         if step in SCRIPT:
-            calls = [Asked(f"s{step}-{name}", name, args) for name, args in SCRIPT[step]]
-            yield Answer(calls=tuple(calls), usage={"output": 5}, stop="tool_calls")
+            calls = [ToolCall(f"s{step}-{name}", name, args) for name, args in SCRIPT[step]]
+            yield ModelReply(calls=tuple(calls), usage={"output": 5}, stop="tool_calls")
             return
         seen = [said.text for said in (FIRST, SECOND, LATE) if said.text in str(messages)]
         if LATE.text not in seen:
             await self.world.arrives(LATE)
         yield Piece("All ")
-        yield Answer((Text("All of this: " + " ".join(seen)),), usage={"output": 9}, stop="stop")
+        yield ModelReply((Text("All of this: " + " ".join(seen)),), usage={"output": 9}, stop="stop")
 
 
 # --- the tools ---------------------------------------------------------------------------------------------------
@@ -224,7 +223,7 @@ def agent_in(world: World, storage: Storage, *, alone: bool = False) -> Agent:
 
     setattr(store.log, "append", watched)  # noqa: B010 (a method, says mypy)
     if not alone:
-        world.deliver = lambda said: made.accept(CHAT, said.text, id=said.id)
+        world.deliver = lambda said: made.submit(said.text, chat=CHAT, id=said.id)
     return made
 
 
@@ -259,7 +258,7 @@ async def talk(store: Store) -> None:
 
 
 async def begin(agent: Agent) -> None:
-    await agent.run(CHAT, FIRST.text, id=FIRST.id)
+    await agent.run(FIRST.text, chat=CHAT, id=FIRST.id)
 
 
 async def resume(agent: Agent) -> None:

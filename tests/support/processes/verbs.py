@@ -177,10 +177,10 @@ VERBS: dict[str, Verb] = {
     "user says the first words": Verb(_first_words, to="new"),
     "user says what is too large for a line": Verb(lambda now: now.chat.user(LARGE)),
     "assistant": Verb(lambda now: now.chat.assistant("like this", run="r1")),
-    "tool_called": Verb(lambda now: now.chat.tool_called("read", {"path": "a.py"})),
+    "tool_call": Verb(lambda now: now.chat.tool_call("read", {"path": "a.py"})),
     "inject": Verb(lambda now: now.chat.inject("remember the milk", source="memory")),
-    "receive the tail": Verb(lambda now: now.chat.receive(SENT), adds=2),
-    "receive and rewind": Verb(lambda now: now.chat.receive(SENT_ANEW), adds=2),
+    "merge the tail": Verb(lambda now: now.chat.merge(SENT), adds=2),
+    "merge and rewind": Verb(lambda now: now.chat.merge(SENT_ANEW), adds=2),
     "activate_skill": Verb(lambda now: now.chat.activate_skill("pptx", "how to make slides")),
     "deactivate_skill": Verb(lambda now: now.chat.deactivate_skill("pdf")),
     "new_context": Verb(lambda now: now.chat.new_context("tests", "another topic")),
@@ -204,8 +204,8 @@ VERBS: dict[str, Verb] = {
     "export over another": Verb(
         lambda now: now.chat.export(now.files / "chat.jsonl"), an_export_that_was_made_before, 0, files=True
     ),
-    "import_": Verb(
-        lambda now: now.store.import_(now.files / "chat.jsonl", "copy"), an_export_to_import, 20, "copy"
+    "import_chat": Verb(
+        lambda now: now.store.import_chat(now.files / "chat.jsonl", "copy"), an_export_to_import, 20, "copy"
     ),
     "delete": Verb(lambda now: now.store.delete("chat"), adds=-18),
     "chats": Verb(listed, adds=0),

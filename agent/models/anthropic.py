@@ -1,0 +1,211 @@
+"""AnthropicModel: Anthropic's Messages API, and every server that speaks it. Wants the extra ``chatfold[anthropic]``.
+
+    model = AnthropicModel("claude-sonnet-4-5", max_tokens=16_000, thinking={"type": "enabled", "budget_tokens": 8_000})
+
+What is sent is the payload, as it is: the parameters with every request, as the package's ``create`` takes them. The
+answer is streamed. Thoughts are kept with their signatures and sent back to the model that had them. With ``cache``, the
+provider is told to cache up to the end of the system text and up to the last message. The package's own retries are off,
+since the run's are events; failures: see ``providers``. A stream that ends without a ``stop_reason`` has failed.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, Piece, Request
+from chatfold.agent.models.common import (
+    GO_ON,
+    counts,
+    cut_short,
+    decoded,
+    failures,
+    offers,
+    package,
+    params_of,
+    real_names,
+    said,
+    sent,
+    unused,
+)
+from chatfold.eventlog import Json, Part, Reasoning, Text
+from chatfold.projections import Message, to_anthropic
+from chatfold.projections.shapes.anthropic import limit_marks
+from chatfold.projections.shapes.values import json_text
+
+MAX_TOKENS = 8_192
+"""Of an answer: what every model of today can give. A call of a tool that is longer is cut off, and fails."""
+
+
+class AnthropicModel:
+    """``client``: an ``AsyncAnthropic`` of yours, or one for Bedrock, …; you close it. Else ``aclose`` closes ours."""
+
+    provider = "anthropic"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        client: Any = None,
+        timeout: float | None = None,
+        max_tokens: int = MAX_TOKENS,
+        cache: bool = True,
+        **params: Any,
+    ) -> None:
+        sdk = package("anthropic")
+        options: dict[str, Any] = {"max_retries": 0} | ({} if timeout is None else {"timeout": timeout})
+        self.name = name
+        self.payload_settings = {"max_tokens": max_tokens, "cache": cache, **params_of(params)}
+        self._is_ours = client is None
+        if client is None:
+            self._client = sdk.AsyncAnthropic(base_url=base_url, api_key=api_key, **options)
+        else:
+            self._client = client.with_options(**options)
+
+    async def aclose(self) -> None:
+        if self._is_ours:
+            await self._client.close()
+
+    def payload(self, request: Request) -> dict[str, Any]:
+        return anthropic_payload(request, self.name, self.payload_settings)
+
+    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+        names = real_names(payload.get("tools", ()), "input_schema")
+        heard = _Heard()
+        with failures(TypeError):  # of a parameter that ``create`` does not know, or of a missing key
+            stream = await self._client.messages.create(**payload)
+        with failures():
+            async with stream:
+                async for event in stream:
+                    for piece in heard.take(event):
+                        yield piece
+        if not heard.stop:
+            raise cut_short()
+        parts = heard.parts(self.provider, self.name)
+        yield ModelReply(parts, heard.calls(names), heard.usage, heard.stop)
+
+
+def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """What a model of this name, set up like this, is sent. Needs neither the package nor a key."""
+    params = {key: value for key, value in settings.items() if key not in ("max_tokens", "cache")}
+    system = Message("system", (), (Text(request.system),))
+    shape = to_anthropic((system, *request.messages), model=name, provider=AnthropicModel.provider)
+    turns = shape["messages"]
+    if not turns or turns[-1]["role"] == "assistant":  # which newer models refuse
+        turns.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
+    if settings["cache"]:
+        for blocks in filter(None, (shape.get("system"), turns[-1]["content"])):
+            blocks[-1]["cache_control"] = {"type": "ephemeral"}
+        limit_marks(shape.get("system", []), turns)
+    payload = {"model": name, "max_tokens": settings["max_tokens"], **shape, "stream": True}
+    payload |= _tools(request, turns)
+    return sent(payload, params, tools=bool(request.tools))
+
+
+def _tools(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
+    """Those offered. If there are none, a history in which some were used is refused unless they are named."""
+    if request.tools:
+        return {"tools": list(offers(request.tools, "input_schema"))}
+    blocks = [block for turn in turns for block in turn["content"]]
+    used = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
+    tools = [{"name": name, "input_schema": {"type": "object", "properties": {}}} for name in used]
+    return {"tools": tools, "tool_choice": {"type": "none"}} if tools else {}
+
+
+# --- what is heard ---------------------------------------------------------------------------------------
+
+
+class _Block(msgspec.Struct):
+    kind: str
+    text: str = ""  # of a text, a thought, or a call's arguments as they are written
+    signature: str = ""
+    id: str = ""
+    name: str = ""
+    input: Json = None  # of a call, where a server tells it at once
+
+
+class _Heard:
+    """An answer, as far as it has come."""
+
+    def __init__(self) -> None:
+        self.usage: dict[str, int] = {}
+        self.stop = ""
+        self._blocks: dict[int, _Block] = {}
+
+    def take(self, event: Any) -> Iterator[Piece]:
+        index = getattr(event, "index", 0)
+        match said(event, "type"):
+            case "message_start":
+                self._count(getattr(getattr(event, "message", None), "usage", None))
+            case "content_block_start":
+                self._blocks[index] = block = _block(getattr(event, "content_block", None))
+                yield from _pieces(block.kind, block.text)
+            case "content_block_delta" if index in self._blocks:
+                yield from self._add(self._blocks[index], getattr(event, "delta", None))
+            case "message_delta":
+                self._count(getattr(event, "usage", None))
+                self.stop = said(getattr(event, "delta", None), "stop_reason") or self.stop
+
+    def _add(self, block: _Block, delta: Any) -> Iterator[Piece]:
+        block.signature += said(delta, "signature")
+        more = said(delta, "text", "thinking", "partial_json")
+        block.text += more
+        yield from _pieces(block.kind, more)
+
+    def _count(self, usage: Any) -> None:
+        """Counts are of the whole answer so far; some servers say 0 where they do not know yet, or no longer."""
+        details = getattr(usage, "output_tokens_details", None)
+        told = {
+            "input_tokens": getattr(usage, "input_tokens", None),
+            "output_tokens": getattr(usage, "output_tokens", None),
+            "cache_creation_input_tokens": getattr(usage, "cache_creation_input_tokens", None),
+            "cache_read_input_tokens": getattr(usage, "cache_read_input_tokens", None),
+            "reasoning_tokens": getattr(details, "thinking_tokens", None),
+        }
+        for name, count in counts(told).items():
+            self.usage[name] = max(count, self.usage.get(name, 0))
+
+    def parts(self, provider: str, model: str) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        for block in self._blocks.values():
+            match block.kind:
+                case "text" if block.text:
+                    parts.append(Text(block.text))
+                case "thinking" if block.text or block.signature:
+                    parts.append(Reasoning(block.text, provider, model, block.signature))
+                case "redacted_thinking":
+                    parts.append(Reasoning("", provider, model, block.signature, redacted=True))
+        return tuple(parts)
+
+    def calls(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
+        taken: set[str] = set()
+        return tuple(
+            ToolCall(
+                unused(block.id, taken),
+                names.get(block.name, block.name),
+                decoded(block.text or json_text(block.input or {})),
+            )
+            for block in self._blocks.values()
+            if block.kind == "tool_use"
+        )
+
+
+def _block(start: Any) -> _Block:
+    return _Block(
+        said(start, "type"),
+        said(start, "text", "thinking"),
+        said(start, "data", "signature"),
+        said(start, "id"),
+        said(start, "name"),
+        getattr(start, "input", None),
+    )
+
+
+def _pieces(kind: str, text: str) -> Iterator[Piece]:
+    if text and kind == "text":
+        yield Piece(text)
+    elif text and kind == "thinking":
+        yield Piece(text, "reasoning")

@@ -1,0 +1,147 @@
+"""What a tool knows of the run it is called by: the chat, the run, and a way to show the model more.
+
+A run sets it for its tools; a task or a thread that a tool starts has it, too. What is injected is an event of the log: shown
+before the question that is being answered, never inside a tool block, and again whenever the prompt is made again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, TypeAlias
+
+from chatfold.agent.chat import Chat
+from chatfold.eventlog import (
+    ChatfoldError,
+    ContextCleared,
+    ContextOpened,
+    ContextSwitched,
+    Entry,
+    Injected,
+    Json,
+    Noted,
+    Part,
+    Role,
+)
+
+RUNTIME = "runtime"
+"""The source of what every run is told, which does not count."""
+MOST_INJECTED = 120
+"""In one run, unless the agent says otherwise."""
+
+Send: TypeAlias = Callable[[str, str, tuple[Part, ...]], Awaitable[None]]
+"""Brings parts to the user of a chat: (chat key, an id that is the same when it is tried again, parts)."""
+
+Draw: TypeAlias = Callable[[str, str, Callable[[], Json]], Json]
+"""Gives a value that comes from nowhere in the log: (run, name, what makes it). A rehearsal has it from the recording."""
+DRAWN = "drawn:"
+"""What such a value is noted as, before its name."""
+
+Refusal: TypeAlias = Literal["missing_fingerprint", "empty_content", "duplicate", "limit_reached"]
+
+
+class NotRunning(ChatfoldError):
+    next_step = "This works inside a tool that an agent's run has called"
+
+
+class RunContext:
+    def __init__(
+        self,
+        chat: Chat,
+        run: str,
+        *,
+        send: Send | None = None,
+        draw: Draw | None = None,
+        most: int = MOST_INJECTED,
+        so_far: Iterable[Entry] = (),
+    ) -> None:
+        self.chat = chat
+        self.run = run
+        self.send = send
+        self._draw = draw
+        self._most = most
+        self._known: set[str] = set()
+        self._count = 0
+        self._one_at_a_time = asyncio.Lock()
+        for entry in so_far:
+            match entry.event:
+                case Injected(fingerprint=fingerprint, source=source) if (
+                    entry.run == run and source != RUNTIME
+                ):
+                    self._known.add(fingerprint)
+                    self._count += 1
+                case ContextOpened() | ContextSwitched() | ContextCleared():
+                    self.begin_anew()
+
+    async def inject_once(
+        self, text: str, *, fingerprint: str, role: Role = "assistant", source: str = ""
+    ) -> Refusal | None:
+        """Shows the model a text, once in this run and context; None, or why not."""
+        if not fingerprint.strip():
+            return "missing_fingerprint"
+        if not text.strip():
+            return "empty_content"
+        async with self._one_at_a_time:  # tools run side by side
+            if fingerprint in self._known:
+                return "duplicate"
+            if self._count >= self._most:
+                return "limit_reached"
+            done = await self.chat.inject(
+                text, role=role, fingerprint=fingerprint, source=source, run=self.run
+            )
+            self._known.add(fingerprint)
+            self._count += len(done)
+            return None if done else "duplicate"
+
+    async def draw(self, name: str, make: Callable[[], Json]) -> Json:
+        """A time, an id, a number by chance, whatever ``make`` gives: recorded, so that a replay is given the same."""
+        value = self._draw(self.run, name, make) if self._draw else make()
+        await self.chat.record(Noted(f"{DRAWN}{name}", value), run=self.run)
+        return value
+
+    def begin_anew(self) -> None:
+        """In another context the model does not see what was injected: it may be injected again."""
+        self._known.clear()
+
+
+_current: ContextVar[RunContext] = ContextVar("chatfold_run")
+_call: ContextVar[str] = ContextVar("chatfold_call", default="")
+
+
+@contextmanager
+def within(context: RunContext) -> Iterator[None]:
+    """For what a run asks of the agent itself."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_run() -> RunContext:
+    """That of the run this is called by."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise NotRunning("there is no run here") from None
+
+
+def call_id() -> str:
+    """Of the call that this tool answers."""
+    return _call.get()
+
+
+def enter(context: RunContext, call: str) -> None:
+    """From here on, in this task and those that it starts."""
+    _current.set(context)
+    _call.set(call)
+
+
+async def inject_system_once(text: str, *, fingerprint: str, source: str = "") -> Refusal | None:
+    """For rules, constraints, summaries of work. Labelled, and not in a system role: a tool's text is no instruction."""
+    return await current_run().inject_once(text, fingerprint=fingerprint, role="system", source=source)
+
+
+async def inject_assistant_once(text: str, *, fingerprint: str, source: str = "") -> Refusal | None:
+    """For what was said in a conversation."""
+    return await current_run().inject_once(text, fingerprint=fingerprint, role="assistant", source=source)

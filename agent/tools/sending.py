@@ -1,0 +1,96 @@
+"""chat_send: the only way to the user.
+
+That something is to be sent is an event before, that it was sent, or why not, is one after; so a crash leaves a question, never
+a wrong answer. Whoever goes on reads in the log how far it came:
+
+- confirmed, or failed: so it is, and it is not sent again.
+- never begun: it is sent.
+- begun, and nobody knows whether it arrived: the model is told so, and decides. Or, ``send_tool(after_crash="again")``, for an
+  embedder whose ``send`` delivers whatever it is given once for each id: it is sent again, by the same id.
+
+A send that is cancelled, or out of time, is of the last kind, too: ``chat[sends].open`` has it.
+"""
+
+from contextlib import suppress
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
+
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.run_context import RunContext, call_id, current_run
+from chatfold.agent.tools import Tool, tool
+from chatfold.eventlog import IdConflict, SendConfirmed, SendFailed, SendRequested, Text
+from chatfold.projections.shapes.values import clean
+
+UNKNOWN = "it was being sent when the process ended, and nobody knows whether it arrived"
+
+_Sending: TypeAlias = SendRequested | SendConfirmed | SendFailed
+
+
+def send_tool(*, after_crash: Literal["interrupted", "again"] = "interrupted") -> Tool:
+    @tool(after_crash="again")  # what that means for this send, its events tell
+    async def chat_send(text: Annotated[str, Meta(description="what the user will read")]) -> dict[str, Any]:
+        """Sends a message to the user. Nothing reaches them in any other way."""
+        run, parts = current_run(), (Text(clean(text)),)
+        if run.send is None:
+            return _failed("this agent has no way to send anything")
+        if not text.strip():
+            return _failed("there is nothing to send")
+        call = await _own_call(run)
+        match before := await _before(run, call, parts):
+            case SendConfirmed():
+                return {"success": True}
+            case SendFailed(error=error):
+                return _failed(error)
+            case SendRequested() if after_crash == "interrupted":
+                return _failed(UNKNOWN)
+        return await _sent(run, before.send if before else await _requested(run, call, parts), parts)
+
+    return chat_send
+
+
+def _failed(why: str) -> dict[str, Any]:
+    return {"success": False, "error": why}
+
+
+async def _own_call(run: RunContext) -> ToolCall:
+    calls = [call for call in await run.chat.open_calls() if call.call == call_id()]
+    return calls[-1] if calls else ToolCall(call_id(), "chat_send", seq=run.chat.seq)
+
+
+def _ids(call: ToolCall) -> tuple[str, str]:
+    """What a send may go by: the call's id; if a careless provider gave it to another call before, with the seq."""
+    return call.call, f"{call.call}#{call.seq}"
+
+
+async def _before(run: RunContext, call: ToolCall, parts: tuple[Text]) -> _Sending | None:
+    """How far this very send came, if the call was made before."""
+    last: _Sending | None = None
+    async for entry in run.chat.entries(call.seq):
+        match entry.event:
+            case SendRequested(send=send, parts=same) if send in _ids(call) and same == parts:
+                last = entry.event
+            case SendConfirmed(send=send) | SendFailed(send=send) if last and send == last.send:
+                last = entry.event
+    return last
+
+
+async def _requested(run: RunContext, call: ToolCall, parts: tuple[Text]) -> str:
+    for send in _ids(call):
+        with suppress(IdConflict):
+            [entry] = await run.chat.record(SendRequested(send, parts), id=f"send:{send}", run=run.run)
+            if entry.seq > call.seq:
+                return send
+    raise AssertionError("a seq is of one entry")
+
+
+async def _sent(run: RunContext, send: str, parts: tuple[Text]) -> dict[str, Any]:
+    assert run.send is not None
+    try:
+        await run.send(run.chat.key, send, parts)
+    except Exception as error:  # noqa: BLE001 (the embedder's, whatever it is)
+        failure = SendFailed(send, f"{type(error).__name__}: {error}")
+        await run.chat.record(failure, run=run.run)
+        return _failed(failure.error)
+    await run.chat.record(SendConfirmed(send), run=run.run)
+    return {"success": True}

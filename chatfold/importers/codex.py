@@ -1,0 +1,532 @@
+"""Codex CLI: rollouts, ``~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl``, of every generation there was.
+
+A rollout says most things twice: as items, which are what the model was sent, and as events for its own screen. The items
+are imported; of the events what items do not say: turns, interruptions, usage, names, what was rolled back. A record
+of a type that nobody here knows is a note. What is the same in every session, or a view of what is imported
+(``world_state``, ``thread_settings_applied``, rate limits), is left out.
+
+- A chat is a thread: ``codex-<id>``. A thread that went back (0.169) goes on in another file; it stays one chat.
+- A fork shares its beginning with the chat that it was forked from, whether its file copies it or points into the other.
+- A turn is a run. One that never ended is open, unless another began after it.
+- A thread that another thread began names it: ``parent`` in the meta of ``chat_started``.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from chatfold.eventlog import (
+    ChatStarted,
+    Compacted,
+    Event,
+    MessageAdded,
+    ModelCalled,
+    ModelReturned,
+    Noted,
+    Rewound,
+    RunFinished,
+    RunStarted,
+    Text,
+)
+from chatfold.importers.head import Head, Object
+from chatfold.importers.items import Format, Item, Problem, Session
+from chatfold.importers.lines import Line, LineReader
+from chatfold.importers.times import millis
+from chatfold.projections.shapes.openai_responses import from_openai_responses
+
+NAME = "codex"
+
+_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_LAST_ID = re.compile(rf"({_ID})\.jsonl$")
+_INJECTED = (
+    "<environment_context>",
+    "<user_instructions>",
+    "# AGENTS.md",
+    "<turn_aborted>",
+    "<skill",
+    "<permissions",
+)
+_SPOKEN = frozenset({"reasoning", "function_call", "custom_tool_call", "local_shell_call", "web_search_call"})
+_RETURNED = frozenset({"function_call_output", "custom_tool_call_output"})
+_SKIPPED_EVENTS = frozenset(
+    {
+        *(
+            "user_message",
+            "agent_message",
+            "agent_reasoning",
+            "agent_reasoning_raw_content",
+            "item_completed",
+        ),
+        *("item_started", "thread_settings_applied", "context_compacted", "agent_reasoning_section_break"),
+    }
+)
+_LOCAL = frozenset({"internal_chat_message_metadata_passthrough", "status"})
+_SKIPPED = frozenset({"world_state", "turn_context"})
+_USAGE: Object = {"reasoning_output_tokens": "reasoning_tokens"}
+
+
+def _is_rollout(head: Head) -> bool:
+    records = head.records
+    if not records:
+        return False
+    first = records[0]
+    payload = first.get("payload")
+    if first.get("type") == "session_meta" and isinstance(payload, dict):
+        return isinstance(payload.get("id"), str)
+    if first.get("type") is None and {"id", "timestamp", "instructions"} <= first.keys():
+        return True
+    return isinstance(payload, dict) and first.get("type") in ("response_item", "event_msg", "turn_context")
+
+
+# --- which file belongs to which thread ------------------------------------------------------------------------
+
+
+class Rollout(NamedTuple):
+    """``base``: the rollout that it goes on from, and the byte there, if nothing was copied."""
+
+    path: Path
+    id: str
+    thread: str
+    began: str
+    forked_from: str
+    base: tuple[str, int] | None
+
+
+class Piece(NamedTuple):
+    rollout: Rollout
+    limit: int | None
+
+
+def rollout_of(path: Path) -> Rollout:
+    first = (Head(path).records or [{}])[0]
+    meta = first.get("payload", first)
+    meta = meta if isinstance(meta, dict) else {}
+    named = _LAST_ID.search(path.name)
+    thread = _text(meta, "id") or (named[1] if named else path.stem)
+    base = meta.get("history_base")
+    whence = None
+    if isinstance(base, dict) and isinstance(base.get("end_byte_offset"), int):
+        whence = _text(base, "thread_id"), base["end_byte_offset"]
+    rollout = named[1] if named else thread
+    return Rollout(path, rollout, thread, _text(meta, "timestamp"), _text(meta, "forked_from_id"), whence)
+
+
+class Home:
+    """The rollouts that are read, and those beside them that they need."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._by_id: dict[str, Rollout] = {}
+        self._beside: dict[Path, dict[str, Path]] = {}
+        self.threads: dict[str, list[Rollout]] = {}
+        for path in paths:
+            self._add(rollout_of(path))
+        for rollout in list(self._by_id.values()):
+            self._add_bases(rollout)
+        for rollouts in self.threads.values():
+            rollouts.sort(key=lambda one: (one.began, one.path.name))
+
+    def _add(self, rollout: Rollout) -> None:
+        if self._by_id.setdefault(rollout.id, rollout) is rollout:
+            self.threads.setdefault(rollout.thread, []).append(rollout)
+
+    def _add_bases(self, rollout: Rollout) -> None:
+        """What the rollout goes on from, and what belongs to that."""
+        while rollout.base is not None and rollout.base[0] not in self._by_id:
+            path = self._files_beside(rollout.path).get(rollout.base[0])
+            if path is None:
+                return
+            rollout = rollout_of(path)
+            self._add(rollout)
+
+    def _files_beside(self, path: Path) -> dict[str, Path]:
+        root = next(
+            (one for one in path.parents if one.name in ("sessions", "archived_sessions")), path.parent
+        )
+        if root not in self._beside:
+            names = (Path(folder, name) for folder, _, files in os.walk(root) for name in files)
+            self._beside[root] = {found[1]: one for one in names if (found := _LAST_ID.search(one.name))}
+        return self._beside[root]
+
+    def pieces(self, thread: str, upto: tuple[str, int] | None = None, depth: int = 0) -> list[Piece]:
+        """The files of a thread in their order, what it was forked from first. ``upto``: a place in one of them."""
+        pieces: list[Piece] = []
+        for rollout in self.threads.get(thread, ()):
+            if not pieces and rollout.base and depth < 64 and (base := self._by_id.get(rollout.base[0])):
+                pieces += self.pieces(base.thread, rollout.base, depth + 1) if base.thread != thread else []
+            if upto is not None and rollout.id == upto[0]:
+                return [*pieces, Piece(rollout, upto[1])]
+            pieces.append(Piece(rollout, None))
+        return pieces
+
+
+def _sessions(paths: Sequence[Path]) -> Iterator[Session]:
+    home = Home(paths)
+    names: dict[Path, dict[str, str]] = {}
+    wanted = set(paths)
+    for thread, rollouts in home.threads.items():
+        if wanted.isdisjoint(one.path for one in rollouts):
+            continue  # only another needs it
+        index = next(
+            (one / "session_index.jsonl" for one in rollouts[0].path.parents if one.name == "sessions"), None
+        )
+        index = index.parent.parent / index.name if index else None
+        if index is not None and index not in names:
+            names[index] = _names(index)
+        pieces = home.pieces(thread)
+        source = next(
+            (piece.rollout.thread for piece in reversed(pieces) if piece.rollout.thread != thread), ""
+        )
+        title = names[index].get(thread, "") if index is not None else ""
+        yield CodexSession(thread, pieces, source or rollouts[0].forked_from, title)
+
+
+def _names(index: Path) -> dict[str, str]:
+    """What threads are called; the newest name wins."""
+    if not index.is_file():
+        return {}
+    lines = LineReader(index, []).read()
+    return {_text(line.record, "id"): _text(line.record, "thread_name") for line in lines}
+
+
+# --- a thread as items ---------------------------------------------------------------------------------------
+
+
+class CodexSession(Session):
+    def __init__(self, thread: str, pieces: list[Piece], forked_from: str, title: str = "") -> None:
+        self._pieces = pieces
+        own = tuple(piece.rollout.path for piece in pieces if piece.rollout.thread == thread)
+        super().__init__(f"{NAME}-{thread}", own, parent=f"{NAME}-{forked_from}" if forked_from else "")
+        self.title = title
+
+    def restart(self) -> None:
+        self._readers = [LineReader(piece.rollout.path, self.problems, piece.limit) for piece in self._pieces]
+        self._at = 0
+        self._begun = -1
+        self._thread_items = _Thread()
+        goals = (piece.rollout.base for piece in self._pieces)
+        self._goals = {goal for goal in goals if goal is not None}
+
+    def read(self) -> Iterator[Item]:
+        while True:
+            piece, thread = self._pieces[self._at], self._thread_items
+            if self._begun < self._at:
+                self._begun = self._at
+                yield from thread.begin(piece.rollout)
+            for line in self._readers[self._at].read():
+                for goal in [
+                    one for one in self._goals if one[0] == piece.rollout.id and one[1] <= line.offset
+                ]:
+                    self._goals.discard(goal)
+                    thread.places[goal] = thread.place
+                yield from thread.take(line, piece.rollout.path, self.problems)
+            if self._at + 1 == len(self._pieces):
+                return
+            for goal in [one for one in self._goals if one[0] == piece.rollout.id]:
+                thread.places[goal] = thread.place
+            self._at += 1
+
+
+class _Thread:
+    """From records to items. It sees every record once, in order, and never looks ahead."""
+
+    def __init__(self) -> None:
+        self.place = 0  # of the last item
+        self.places: dict[
+            tuple[str, int], int
+        ] = {}  # where a rollout was, at a byte that another goes on from
+        self._rollout = ""
+        self._number = 0  # of the record in the rollout
+        self._keys: set[str] = set()
+        self._turn: str | None = None
+        self._turn_is_open = False
+        self._model = self._provider = ""
+        self._effort: Object = {}
+        self._step_is_open = False
+        self._total: Any = None
+        self._thoughts: list[tuple[Object, int | None]] = []
+        self._prompts: list[int] = []  # places of what the user typed, of the turns in force
+        self._own_meta: tuple[Object, int | None] | None = None
+        self._started_threads: set[str] = set()
+
+    def begin(self, rollout: Rollout) -> Iterator[Item]:
+        """Another file begins: of this thread, of what it was forked from, or of what it goes back in."""
+        going_back = self._rollout and rollout.base is not None and rollout.base in self.places
+        self._rollout, self._number = rollout.id, 0
+        if going_back and rollout.base is not None:
+            to = self.places[rollout.base]
+            if to < self.place:
+                yield self._item(Rewound(to, "the thread went back"), "rewound", None)
+                self._prompts = [place for place in self._prompts if place <= to]
+
+    def take(self, line: Line, path: Path, problems: list[Problem]) -> Iterator[Item]:
+        record = line.record
+        said_at = millis(record.get("timestamp"))
+        kind, payload = record.get("type"), record.get("payload")
+        try:
+            if isinstance(payload, dict):
+                yield from self._record(str(kind), payload, said_at)
+            elif kind is None and "instructions" in record:
+                yield from self._meta(record, said_at)
+            elif kind is not None:  # the first generation: items, and nothing else
+                yield from self._response_item(record, said_at)
+            elif record.get("record_type") != "state":
+                yield self._item(Noted("codex", record), self._name(), said_at)
+        except ValueError as error:  # an item that says what no item can say
+            problems.append(Problem(str(path), line.number, line.offset, str(error)))
+            yield self._item(Noted("codex", record), self._name(), said_at)
+        if not (kind == "session_meta" and self._own_meta and self.place == 0):
+            self._number += 1
+
+    def _record(self, kind: str, payload: Object, said_at: int | None) -> Iterator[Item]:
+        match kind:
+            case "session_meta":
+                yield from self._meta(payload, said_at)
+            case "response_item":
+                yield from self._response_item(payload, said_at)
+            case "event_msg":
+                yield from self._event(payload, said_at)
+            case "turn_context":
+                self._model = _text(payload, "model") or self._model
+                effort = payload.get("effort")
+                self._effort = {"effort": effort} if isinstance(effort, str) else {}
+                self._turn = _text(payload, "turn_id") or self._turn
+            case "compacted":
+                yield from self._compacted(payload, said_at)
+            case "token_usage_record":
+                yield from self._used(payload.get("usage"), payload.get("thread_token_usage"), said_at)
+            case _ if kind not in _SKIPPED:
+                yield self._item(Noted(f"codex.{kind}", payload), self._name(), said_at)
+
+    # --- where a thread begins -----------------------------------------------------------------------------
+
+    def _meta(self, meta: Object, said_at: int | None) -> Iterator[Item]:
+        """A file that copies what it was forked from says its own meta, then that of the other thread."""
+        if (
+            self.place == 0
+            and self._own_meta is None
+            and meta.get("forked_from_id")
+            and not meta.get("history_base")
+        ):
+            self._own_meta = meta, said_at
+            return
+        yield from self._started(meta, said_at)
+
+    def _started(self, meta: Object, said_at: int | None) -> Iterator[Item]:
+        thread = _text(meta, "id")
+        words = {name: _text(meta, name) for name in ("cwd", "originator", "cli_version", "model_provider")}
+        parent = _text(meta, "parent_thread_id")
+        about = {"imported": NAME, "session": thread, **words, "parent": f"{NAME}-{parent}" if parent else ""}
+        self._provider = words["model_provider"] or self._provider
+        key = f"{NAME}-{thread}"
+        if key in self._started_threads:
+            return
+        self._started_threads.add(key)
+        about = {name: word for name, word in about.items() if word}
+        yield self._item(
+            ChatStarted(key, "", about), f"started-{thread}", millis(meta.get("timestamp")) or said_at
+        )
+        told = meta.get("base_instructions") or meta.get("instructions")
+        text = _text(told, "text") if isinstance(told, dict) else told
+        if isinstance(text, str) and text and not self._prompts:
+            yield self._item(MessageAdded("system", (Text(text),)), f"instructions-{thread}", said_at)
+
+    def _own_start(self, turn: Object) -> Iterator[Item]:
+        """Of a thread that was copied, when its first own turn begins."""
+        if self._own_meta is None or not isinstance(turn.get("started_at"), int | float):
+            return
+        meta, said_at = self._own_meta
+        began = millis(meta.get("timestamp")) or 0
+        if turn["started_at"] * 1000 >= began - began % 1000:
+            self._own_meta = None
+            yield from self._started(meta, said_at)
+
+    # --- items -------------------------------------------------------------------------------------------
+
+    def _response_item(self, item: Object, said_at: int | None) -> Iterator[Item]:
+        kind = item.get("type")
+        role = item.get("role")
+        answers = kind == "message" and role == "assistant"
+        if answers or kind in _SPOKEN:
+            yield from self._ask(said_at)
+        if kind == "reasoning":  # it goes with what it leads to
+            self._thoughts.append((_as_sent(item), said_at))
+            return
+        if not answers:
+            yield from self._thought()
+        if kind in _RETURNED or (kind == "message" and not answers):
+            self._step_is_open = False
+        thoughts = [thought for thought, _ in self._thoughts]
+        self._thoughts = []
+        for event in from_openai_responses([*thoughts, _as_sent(item)], model=self._model, provider="openai"):
+            own = event
+            if isinstance(event, MessageAdded) and event.role == "user":
+                if self._is_typed(item, event):
+                    self._prompts.append(self.place + 1)
+                else:
+                    own = MessageAdded("user", event.parts, "internal", event.meta)
+            yield self._item(own, self._name(item), said_at)
+
+    def _thought(self) -> Iterator[Item]:
+        """Thoughts that no words follow."""
+        thoughts, self._thoughts = self._thoughts, []
+        if thoughts:
+            read = from_openai_responses([one for one, _ in thoughts], model=self._model, provider="openai")
+            for event in read:
+                yield self._item(event, self._name(thoughts[0][0]), thoughts[0][1])
+
+    def _is_typed(self, item: Object, event: MessageAdded) -> bool:
+        passed = item.get("internal_chat_message_metadata_passthrough")
+        kinds = passed.get("content_item_kinds") if isinstance(passed, dict) else None
+        if isinstance(kinds, list) and kinds:
+            return any(str(kind).startswith("user.") for kind in kinds)
+        text = next((part.text for part in event.parts if isinstance(part, Text)), "")
+        return not text.lstrip().startswith(_INJECTED)
+
+    def _ask(self, said_at: int | None) -> Iterator[Item]:
+        if not self._step_is_open:
+            self._step_is_open = True
+            yield self._item(ModelCalled(self._model, "", self._effort), f"{self._name()}.asked", said_at)
+
+    def _used(self, usage: Any, total: Any, said_at: int | None) -> Iterator[Item]:
+        """What a response cost; it is said again and again until the next."""
+        if not isinstance(usage, dict) or not isinstance(total, dict) or total == self._total:
+            return
+        self._total = total
+        counts: dict[str, int] = {
+            str(_USAGE.get(name, name)): n for name, n in usage.items() if type(n) is int and 0 <= n < 1 << 53
+        }
+        counts.pop("total_tokens", None)
+        yield self._item(
+            ModelReturned(counts, "", "", {"codex": {"total": total}}), f"{self._name()}.used", said_at
+        )
+
+    # --- events ------------------------------------------------------------------------------------------
+
+    def _event(self, event: Object, said_at: int | None) -> Iterator[Item]:
+        kind = _text(event, "type")
+        match kind:
+            case "task_started" | "turn_started":
+                yield from self._own_start(event)
+                yield from self._turn_begins(event, said_at)
+            case "task_complete" | "turn_complete":
+                yield from self._turn_ends("done", "", said_at)
+            case "turn_aborted":
+                yield from self._turn_ends("cancelled", _text(event, "reason") or "interrupted", said_at)
+            case "token_count":
+                info = event.get("info")
+                if isinstance(info, dict):
+                    yield from self._used(
+                        info.get("last_token_usage"), info.get("total_token_usage"), said_at
+                    )
+            case "thread_rolled_back":
+                yield from self._rolled_back(event.get("num_turns"), said_at)
+            case "thread_name_updated":
+                name = _text(event, "thread_name")
+                yield self._item(ChatStarted("", name), self._name(), said_at)
+            case "error" | "stream_error":
+                yield self._item(ModelReturned(error=_text(event, "message") or kind), self._name(), said_at)
+            case _ if kind not in _SKIPPED_EVENTS:
+                yield self._item(Noted(f"codex.{kind}", event), self._name(), said_at)
+
+    def _turn_begins(self, event: Object, said_at: int | None) -> Iterator[Item]:
+        yield from self._thought()
+        if self._turn_is_open:
+            yield from self._turn_ends("cancelled", "its end was not recorded", said_at)
+        self._turn = _text(event, "turn_id") or None
+        if self._turn is not None:
+            self._turn_is_open = True
+            yield self._item(RunStarted(NAME), self._name(), said_at)
+
+    def _turn_ends(self, outcome: Any, error: str, said_at: int | None) -> Iterator[Item]:
+        yield from self._thought()
+        self._step_is_open = False
+        yield self._item(RunFinished(outcome, error), f"{self._name()}.ended", said_at)
+        self._turn_is_open, self._turn = False, None
+
+    def _rolled_back(self, turns: Any, said_at: int | None) -> Iterator[Item]:
+        count = turns if type(turns) is int and turns > 0 else 0
+        dropped = self._prompts[max(0, len(self._prompts) - count) :] if count else []
+        if dropped:
+            self._prompts = self._prompts[: -len(dropped)]
+            yield self._item(Rewound(dropped[0] - 1, "rolled back"), self._name(), said_at)
+
+    def _compacted(self, payload: Object, said_at: int | None) -> Iterator[Item]:
+        kept = payload.get("replacement_history")
+        texts = [*map(_said, kept)] if isinstance(kept, list) else []
+        summary = "\n\n".join(text for text in texts if text) or _text(payload, "message")
+        self._step_is_open = False
+        if self.place:
+            count = self.place
+            yield self._item(Compacted(1, self.place, count, summary, "codex"), self._name(), said_at)
+
+    # --- what an item is called ----------------------------------------------------------------------------
+
+    def _name(self, item: Object | None = None) -> str:
+        own = item.get("id") if item else None
+        return own if isinstance(own, str) and own else f"{self._number}"
+
+    def _item(self, event: Event, name: str, said_at: int | None) -> Item:
+        key, number = name, 1
+        while key in self._keys:
+            number += 1
+            key = f"{name}.{number}" if number < 4 else f"{name}.{self._rollout}.{self.place}.{number}"
+        self._keys.add(key)
+        self.place += 1
+        return Item(event, key, said_at, self._turn)
+
+
+def _as_sent(item: Object) -> Object:
+    """The item as the model's interface has it."""
+    given = {name: value for name, value in item.items() if name not in _LOCAL}
+    match item.get("type"):
+        case "local_shell_call":
+            call = item.get("call_id") or item.get("id")
+            return {
+                "type": "function_call",
+                "call_id": call,
+                "name": "local_shell",
+                "arguments": _json(item.get("action")),
+            }
+        case "reasoning" if not isinstance(item.get("id"), str):
+            given["id"] = ""
+        case "function_call" if not isinstance(item.get("arguments"), str):
+            given["arguments"] = _json(item.get("arguments"))
+        case "function_call_output" | "custom_tool_call_output" if not isinstance(
+            item.get("output"), str | list
+        ):
+            given["output"] = _json(item.get("output"))
+    return given
+
+
+def _said(item: Any) -> str:
+    """What a message says in words, if anybody typed or summed it up."""
+    content = item.get("content") if isinstance(item, dict) and item.get("role") != "developer" else None
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    text = "\n".join(_text(part, "text") for part in parts if isinstance(part, dict))
+    return "" if text.lstrip().startswith("<environment_context>") else text
+
+
+def _text(given: Any, name: str) -> str:
+    value = given.get(name) if isinstance(given, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+FORMATS = (
+    Format(
+        NAME,
+        "sessions of the Codex CLI (rollout-….jsonl, ~/.codex)",
+        _is_rollout,
+        _sessions,
+        (".codex/sessions",),
+    ),
+)

@@ -1,0 +1,80 @@
+"""What a reader of a foreign format makes: items, one after the other, that become the entries of a chat.
+
+An item is an event with what the log says about it. Events that name entries (``Compacted.first``, ``Rewound.to``,
+``ContextOpened.carry``) name items by their place: the first item of a chat is 1. ``writing`` puts seqs there.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from chatfold.eventlog import ChatfoldError, Event
+from chatfold.importers.head import Head
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """``key``: the id that the tool gave it, or its place in the file; no two items of a chat have the same."""
+
+    event: Event
+    key: str
+    said_at: int | None = None  # epoch milliseconds
+    run: str | None = None
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something that could not be read. ``line`` counts from 1, 0 if the file has none; ``byte`` from 0."""
+
+    path: str
+    line: int
+    byte: int
+    what: str
+
+    def __str__(self) -> str:
+        where = f", line {self.line}" if self.line else ""
+        return f"{self.path}{where}, byte {self.byte}: {self.what}"
+
+
+class Session(ABC):
+    """One conversation of a tool.
+
+    ``parent``: the key of the chat that it began as a copy of. ``paths``: all files that it is read from. ``title``: what it is
+    called now, if its records do not say that.
+    """
+
+    title = ""
+    source = ""  # where it comes from, if that is not its first file
+
+    def __init__(self, key: str, paths: tuple[Path, ...], *, parent: str = "") -> None:
+        self.key = key
+        self.paths = paths
+        self.parent = parent
+        self.problems: list[Problem] = []
+        self.restart()
+
+    @abstractmethod
+    def restart(self) -> None:
+        """As if nothing had been read yet."""
+
+    @abstractmethod
+    def read(self) -> Iterator[Item]:
+        """The items that are new since the last time; all of them the first time. Raises ``Rewritten``."""
+
+
+class Rewritten(Exception):
+    """The file is no longer the one that was read: the session has to ``restart``."""
+
+
+class UnknownFormat(ChatfoldError, ValueError):
+    """Nobody here can read this file, or nothing in this folder."""
+
+
+class Format(msgspec.Struct, frozen=True):
+    """``recognises`` looks at the content. ``sessions`` are those of all files of this format that were found."""
+
+    name: str
+    title: str
+    recognises: Callable[[Head], bool]
+    sessions: Callable[[Sequence[Path]], Iterable[Session]]
+    homes: tuple[str, ...] = ()  # where the tool keeps its files, from the user's home on

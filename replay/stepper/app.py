@@ -1,0 +1,286 @@
+"""``chatfold step CHAT[@POINT]``: a chat entry by entry, in a terminal. See ``stepping`` for the keys.
+
+    code = await step("./store", "lexer-bug", "c2^")
+
+Keys are never waited for by what they ask for: the list is drawn at once, what takes longer follows when no key came meanwhile, and
+Escape stops what is being looked for. Where there is no terminal to draw on, the same keys are read as lines.
+"""
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Awaitable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from chatfold.agent import Store
+from chatfold.eventlog import ChatfoldError
+from chatfold.eventlog.places import show_place
+from chatfold.replay.inspect.address import Point
+from chatfold.replay.inspect.cursor import Replay
+from chatfold.replay.inspect.places import LAST, find_chat, opened
+from chatfold.replay.stepper.keymap import begun, grown, played, press
+from chatfold.replay.stepper.keys import Keys
+from chatfold.replay.stepper.lines import in_lines
+from chatfold.replay.stepper.panes import Looks
+from chatfold.replay.stepper.screen import frame
+from chatfold.replay.stepper.state import Session, State
+from chatfold.replay.stepper.tty import Terminal, is_terminal
+from chatfold.replay.terminal import wants_colour
+
+_ESCAPE = 0.05  # seconds after which an Escape was only that
+_POLL = 0.5  # seconds between two looks at whether the chat has grown
+_TELL = 0.1  # seconds between two words about how far something came
+_LEAST = 0.02  # seconds that an entry is shown for while it plays
+
+
+async def step(
+    place: Path | str | Store,
+    chat: str = "",
+    point: str | Point | None = None,
+    *,
+    play: bool = False,
+    idle: float = 1.0,
+) -> int:
+    """Until it is left; gives the exit code. ``play``: goes on by itself, and waits at most ``idle`` seconds anywhere.
+
+    It begins at the end, or at the beginning if it plays. Raises ``NoSuchPoint``, ``NoStore``, ``UnknownChat``.
+    """
+    async with opened(place) as (store, key):
+        found = await store.chat(key) if key else await find_chat(store, chat or LAST)
+        replay = Replay(found)
+        if point is not None:
+            await replay.seek(point)
+        elif play:
+            await replay.seek(0)
+        session = Session(store, replay, place="" if isinstance(place, Store) else show_place(place))
+        state = begun(session, playing=play)
+        if not is_terminal():
+            return await in_lines(session, state, idle)
+        with Terminal() as terminal:
+            return await _Stepper(session, state, terminal, idle).run()
+
+
+class _Stepper:
+    def __init__(self, session: Session, state: State, terminal: Terminal, idle: float) -> None:
+        self._session = session
+        self._state = state
+        self._terminal = terminal
+        self._idle = idle
+        self._looks = Looks(session)
+        self._colour = wants_colour("auto")
+        self._decoder = Keys()
+        self._keys: deque[str] = deque()
+        self._woken = asyncio.Event()
+        self._pressing: asyncio.Task[State] | None = None
+        self._working: asyncio.Task[None] | None = None  # at what the panes show
+        self._others: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+        self._told = 0.0
+        self._due = -1, 0.0  # the entry that is shown while it plays, and until when
+        self._is_stopped = False  # what a key began was stopped by another
+        session.tell = self._tell
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        signals = {
+            signal.SIGINT: lambda: self._take(["ctrl-c"]),
+            signal.SIGTERM: lambda: self._end(128 + signal.SIGTERM),
+            signal.SIGWINCH: self._resized,
+            signal.SIGTSTP: self._suspended,
+        }
+        for number, act in signals.items():
+            loop.add_signal_handler(number, act)
+        loop.add_reader(self._terminal.fd, self._read)
+        try:
+            self._start(self._watch())
+            return await self._loop()
+        finally:
+            loop.remove_reader(self._terminal.fd)
+            for number in signals:
+                loop.remove_signal_handler(number)
+            for task in self._others | ({self._working} if self._working else set()):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _loop(self) -> int:
+        while self._state.code is None:
+            if self._failure is not None:
+                raise self._failure
+            await self._look()
+            if not self._keys:
+                await self._wait()
+            await self._happen()
+        return self._state.code
+
+    async def _wait(self) -> None:
+        """Until there is something to do; while it plays, not longer than the next entry takes to come."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pause()):
+                await self._woken.wait()
+                self._woken.clear()
+                return
+        self._due = -1, 0.0
+        await self._rest()
+        await self._become(played(self._session, self._state))
+
+    def _pause(self) -> float | None:
+        if not self._state.playing:
+            self._due = -1, 0.0
+            return None
+        now = asyncio.get_running_loop().time()
+        if self._due[0] != self._state.cursor:
+            gap = self._looks.gap(self._state.cursor)
+            pause = self._idle if gap is None else max(min(_LEAST, self._idle), min(gap, self._idle))
+            self._due = self._state.cursor, now + pause
+        return max(0.0, self._due[1] - now)
+
+    async def _happen(self) -> None:
+        while self._keys and self._state.code is None:
+            await self._rest()
+            key = self._keys.popleft()
+            if key == "ctrl-l":
+                self._terminal.clear()
+            else:
+                await self._press(key)
+        if self._session.replay.end != self._state.end:
+            if self._state.following or self._state.cursor == self._state.end:
+                await self._rest()
+            await self._become(grown(self._session, self._state))
+
+    async def _become(self, change: Awaitable[State]) -> None:
+        """The chat may be gone: then what was read of it stays on the screen."""
+        try:
+            self._state = await change
+        except (ChatfoldError, OSError) as error:
+            self._state = replace(self._state, playing=False, message=str(error))
+
+    async def _press(self, key: str) -> None:
+        self._pressing = asyncio.create_task(press(self._session, self._state, key))
+        try:
+            self._state = await self._pressing
+        except asyncio.CancelledError:
+            if not self._is_stopped:
+                raise
+            self._is_stopped = False
+            self._state = replace(self._state, prompt="", typed="", message="stopped")
+        except (
+            ChatfoldError,
+            OSError,
+        ) as error:  # the chat may be gone: what was read of it stays on the screen
+            self._state = replace(self._state, message=str(error))
+        finally:
+            self._pressing = None
+        if self._state.copied:
+            self._terminal.copy(self._state.copied)
+
+    # --- what comes from outside -------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._terminal.fd, 4096)
+        except OSError:
+            data = b""
+        if not data:  # the terminal is gone
+            self._end(129)
+            return
+        self._take(self._decoder.feed(data))
+        if self._decoder.is_waiting:
+            asyncio.get_running_loop().call_later(_ESCAPE, lambda: self._take(self._decoder.flush()))
+
+    def _take(self, keys: list[str]) -> None:
+        for key in keys:
+            if self._pressing is not None and key in ("esc", "ctrl-c"):
+                self._is_stopped = self._pressing.cancel()
+            else:
+                self._keys.append(key)
+        self._woken.set()
+
+    def _end(self, code: int) -> None:
+        self._state = replace(self._state, code=code)
+        if self._pressing is not None:
+            self._is_stopped = self._pressing.cancel()
+        self._woken.set()
+
+    def _resized(self) -> None:
+        self._terminal.clear()
+        self._woken.set()
+
+    def _suspended(self) -> None:
+        self._terminal.suspend()
+        self._woken.set()
+
+    async def _watch(self) -> None:
+        """Wakes the loop when the chat has grown. A chat that is gone is told of once."""
+        while True:
+            await asyncio.sleep(_POLL)
+            try:
+                await self._session.replay.refresh()
+                if self._session.replay.end != self._state.end:
+                    self._woken.set()
+            except (ChatfoldError, OSError) as error:
+                self._state = replace(self._state, message=str(error))
+                self._woken.set()
+                return
+
+    # --- what is shown -----------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        size = self._terminal.size
+        self._session.page = size.listed
+        try:
+            await self._looks.at(self._state, size)
+        except (ChatfoldError, OSError) as error:
+            self._state = replace(self._state, message=str(error))
+        self._draw()
+        if self._working is None and not self._looks.is_done(self._state, size):
+            self._working = self._start(self._work())
+        if self._looks.wants_picture(size):
+            self._start(self._paint())
+
+    async def _work(self) -> None:
+        """What takes longer: the rest of a list that is filtered, and the detail pane."""
+        try:
+            async for _ in self._looks.rest(self._state, self._terminal.size):
+                self._draw()
+        finally:
+            self._working = None
+
+    async def _paint(self) -> None:
+        await self._looks.paint(self._terminal.size)
+        self._draw()
+
+    async def _rest(self) -> None:
+        """Nobody reads where the cursor is while it moves."""
+        task = self._working
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def _draw(self) -> None:
+        shown = self._looks.shown(self._state)
+        self._terminal.draw(frame(shown, self._terminal.size, colour=self._colour))
+
+    def _tell(self, text: str) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._told > _TELL:
+            self._told = now
+            self._state = replace(self._state, message=f"{text} Esc stops")
+            self._draw()
+
+    def _start(self, work: "asyncio._CoroutineLike[None]") -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: "asyncio.Task[None]") -> None:
+        self._others.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+        self._woken.set()

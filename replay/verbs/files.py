@@ -1,0 +1,90 @@
+"""export: a chat as a file."""
+
+import sys
+from pathlib import Path
+from typing import get_args
+
+import click
+import msgspec
+
+from chatfold.agent import Moment  # noqa: TC001 (see the annotation)
+from chatfold.agent.exporting import Form, write_file
+from chatfold.replay.command import chat_of, complete_chat, verb
+from chatfold.replay.inspect.address import BadAddress
+from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.output import Out
+from chatfold.replay.redact import Report, redacted
+from chatfold.replay.redact_rules import Rules
+
+_ENDINGS: dict[str, Form] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".htm": "html"}
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """What ``export --json`` prints, when it wrote a file."""
+
+    chat: str
+    seq: int
+    form: str
+    path: str
+    redacted: Report
+
+
+@verb(
+    "chatfold export last -o chat.jsonl",
+    "chatfold export last -o chat.html --redact secrets --redact emails",
+    "chatfold export last@t12 --as markdown | less",
+    "chatfold export last -o - --redact 'text:ACME Corp' --redact @rules.txt > chat.jsonl",
+)
+@click.argument("address", shell_complete=complete_chat)
+@click.option("-o", "path", default="-", help="The file; '-' is stdout.")
+@click.option(
+    "--as", "form", type=click.Choice(get_args(Form)), help="Default: by the file's ending, else jsonl."
+)
+@click.option(
+    "--redact",
+    "given",
+    multiple=True,
+    metavar="RULE",
+    help="Leave out: secrets, emails, phones, paths, text:…, re:…, @FILE.",
+)
+@click.option("--model", default="", help="For a provider's shape: the model it is for.")
+async def export(
+    out: Out,
+    store: str | None,
+    *,
+    address: str,
+    path: str,
+    form: Form | None,
+    given: tuple[str, ...],
+    model: str,
+) -> None:
+    """A chat as a file: jsonl is lossless and can be imported; html is one page that opens without a network.
+
+    With --redact the rules are applied before anything is written, and what they found is reported on stderr. The file is there
+    when it is complete, or not at all.
+    """
+    form = form or _ENDINGS.get(Path(path).suffix.lower(), "jsonl")
+    rules = Rules.parse(given)
+    async with chat_of(store, address) as (chat, meant):
+        moment: Moment = chat
+        if meant.last is not None:
+            if form == "jsonl" and not rules:
+                raise BadAddress(
+                    "the log of an earlier point: 'chatfold fork' it there, and export the fork",
+                    chat=chat.key,
+                )
+            moment = await chat.at(await seq_of(chat, meant.last))
+        found = await redacted(moment, rules) if rules else None
+        report = found.report if found else Report(())
+        pieces = (found or moment).export_bytes(form, model=model)
+        if path == "-":
+            sys.stdout.flush()
+            async for piece in pieces:
+                sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+        else:
+            await write_file(Path(path), pieces)
+    for line in report.lines():
+        out.note(f"redacted {line}")
+    if path != "-" and out.json:
+        out.value(Exported(moment.key, moment.seq, form, path, report))

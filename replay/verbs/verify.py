@@ -1,0 +1,189 @@
+"""replay and rerun: was it as it was recorded, would it be so again, and what if it is asked anew."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import click
+import msgspec
+
+from chatfold.agent import Chat, Store
+from chatfold.eventlog import ChatfoldError
+from chatfold.replay.command import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
+from chatfold.replay.inspect.address import HEAD, Address
+from chatfold.replay.inspect.places import store_place
+from chatfold.replay.inspect.points import range_of, seq_of
+from chatfold.replay.output import Out
+from chatfold.replay.verify.divergence import Verdict
+from chatfold.replay.verify.factory import factory_of, report_factory, report_failures
+from chatfold.replay.verify.junit import junit
+from chatfold.replay.verify.offline import offline
+from chatfold.replay.verify.rehearsal import Factory, rehearse
+from chatfold.replay.verify.rerun_turn import rerun as run_again
+from chatfold.replay.verify.verdict import verdict
+
+
+@verb(
+    "chatfold replay last",
+    "chatfold replay last --agent bot:build",
+    "chatfold replay --all --junit replay.xml",
+    "chatfold replay tests/recordings/refund.jsonl --agent ./bot.py:build",
+)
+@click.argument("addresses", nargs=-1, shell_complete=complete_chat)
+@click.option("--all", "whole", is_flag=True, help="Every chat of the store.")
+@click.option(
+    "--agent", default="", help="MODULE:FUNCTION or FILE.py:FUNCTION that makes the agent: def build(store)."
+)
+@click.option(
+    "--junit", "report", type=click.Path(path_type=Path), help="Also write the verdicts to this file."
+)
+async def replay(
+    out: Out, store: str | None, *, addresses: tuple[str, ...], whole: bool, agent: str, report: Path | None
+) -> int:
+    """Folds a chat again from its first entry and compares every fingerprint that was recorded on the way.
+
+    With --agent the agent's own code runs, too: model, tools, clock and ids answer from the recording. The first divergence is
+    named, with its event, its field and both values. No model and no tool can be reached: a miss is a divergence.
+
+    Exit code 0: as recorded. 1: it diverged.
+    """
+    if not addresses and not whole:
+        raise click.UsageError("which chat? Give one or more, or --all")
+    with offline():  # importing it reaches nothing, either
+        factory = factory_of(agent) if agent else None
+    verdicts: list[Verdict] = []
+    errors: dict[str, Exception] = {}
+    worst = 0
+    async with aclosing(_chats(store, addresses, errors)) as chats:
+        async for chat, meant in chats:
+            try:
+                found = await _judged(out, chat, meant, factory)
+            except (ChatfoldError, OSError) as error:
+                errors[chat.key] = error
+                continue
+            verdicts.append(found)
+            _print(out, found)
+            worst = max(worst, 0 if found.ok else DIFFERENT)
+    if report is not None:
+        _written(report, junit(verdicts, errors))
+    for failed in errors.values():
+        tell(failed)
+        worst = max(worst, code_of(failed))
+    return worst
+
+
+def _written(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+async def _chats(
+    store: str | None, addresses: tuple[str, ...], errors: dict[str, Exception]
+) -> AsyncGenerator[tuple[Chat, Address]]:
+    for text in addresses:
+        try:
+            async with chat_of(store, text) as (chat, meant):
+                yield chat, meant
+        except (ChatfoldError, OSError) as error:
+            errors[text] = error
+    if not addresses:
+        async with store_of(store, keep_caches=False) as place:
+            for key in sorted([key async for key in place.log.chats()]):
+                try:
+                    chat = await place.chat(key)
+                except (ChatfoldError, OSError) as error:
+                    errors[key] = error
+                    continue
+                yield chat, Address(key)
+
+
+async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None) -> Verdict:
+    progress = out.progress(f"replaying {chat.key}")
+    if factory is not None:
+        with report_failures(
+            chat=chat.key, besides=(OSError,)
+        ):  # which is the store's: the factory's own are told by now
+            return await rehearse(chat, report_factory(factory, chat.key), progress=progress)
+    first, last = await range_of(chat, meant)
+    return await verdict(chat, first=first + 1, last=last, progress=progress)
+
+
+def _print(out: Out, found: Verdict) -> None:
+    if out.json:
+        out.value(found)
+        return
+    facts = [
+        f"{found.entries} entries",
+        f"{found.turns} turns",
+        f"{found.model_calls} model calls ({found.proved} proved)",
+        f"{found.tool_calls} tool calls",
+        f"{found.snapshots} snapshots" if found.snapshots else "",
+        f"{found.runs} runs rehearsed, 0 live" if found.runs else "",
+        f"{found.skipped} runs of other agents" if found.skipped else "",
+        f"{found.unprovable} requests cannot be made again from the log alone" if found.unprovable else "",
+        *(f"not provable: made by prompt rules {number}" for number in found.other_rules),
+    ]
+    out.words(
+        ("ok " if found.ok else "DIVERGED ", "green" if found.ok else "red"),
+        (found.chat, "bold"),
+        ": ",
+        " · ".join(filter(None, facts)),
+    )
+    if found.divergence is not None:
+        out.text(str(found.divergence).partition(" ")[2], "  ")
+
+
+# --- for real --------------------------------------------------------------------------------------------
+
+
+class Rerun(msgspec.Struct, frozen=True):
+    """What ``rerun --json`` prints."""
+
+    chat: str
+    fork: str
+    outcome: str
+    text: str
+    error: str
+    tools: list[str]
+
+
+@verb(
+    "chatfold rerun last@t12 --live --agent bot:build",
+    "chatfold rerun last@t12 --live --agent bot:build --tools read_file",
+)
+@click.argument("address", shell_complete=complete_chat)
+@click.option("--live", is_flag=True, help="Yes, a real model is asked, and it may cost something.")
+@click.option("--agent", required=True, help="MODULE:FUNCTION or FILE.py:FUNCTION that makes the agent.")
+@click.option("--tools", default="recorded", help="recorded, live, or by commas those that run for real.")
+@click.option("--name", default=None, help="The key of the fork.")
+async def rerun(
+    out: Out, store: str | None, *, address: str, live: bool, agent: str, tools: str, name: str | None
+) -> int:
+    """Answers one turn anew, with the real model, in a fork: the chat stays as it is.
+
+    Tools answer what they answered then, and a call that was not made then fails, unless --tools says that it runs.
+    """
+    if not live:
+        raise click.UsageError("this asks a real model: say so with --live. 'chatfold replay' does not")
+    factory = factory_of(agent)
+    async with chat_of(store, address) as (chat, meant):
+        key, seq = chat.key, await seq_of(chat, meant.last or HEAD)
+    which = tools if tools in ("recorded", "live") else tools.split(",")
+    async with Store(store_place(store)) as place:
+        chat = await place.chat(key)
+        try:
+            with report_failures(
+                chat=key, besides=(OSError, ValueError)
+            ):  # the store's; and a tool that there is not
+                fork, result = await run_again(chat, seq, report_factory(factory, key), tools=which, key=name)
+        except ValueError as error:
+            if isinstance(error, ChatfoldError):
+                raise
+            raise click.UsageError(str(error)) from None
+    used = [use.tool for use in result.tool_calls]
+    done = Rerun(key, fork.key, result.outcome, result.text, result.error, used)
+    if out.json:
+        out.value(done)
+    else:
+        out.text(result.text or result.error)
+        out.note(f"{result.outcome}; chatfold diff '{key}@{seq}' '{fork.key}'")
+    return 0 if result.outcome == "done" else DIFFERENT
