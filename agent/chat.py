@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Self, TypeAlias
-from weakref import ref
+from weakref import WeakMethod
 
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
 from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.exporting import Form
-from chatfold.agent.kept_prompt import ANSWERED, AT_MOST, KeptPrompt
+from chatfold.agent.kept_prompt import ANSWERED, AT_MOST, IdleTimer, KeptPrompt
 from chatfold.agent.messages import Content, ToolCall, assistant, injected, new_id, user
 from chatfold.agent.moment import Moment
 from chatfold.agent.summary import by_looking
@@ -43,8 +43,6 @@ from chatfold.eventlog import (
 from chatfold.projections import contexts, estimate, lineage
 from chatfold.projections.tokens import Counter
 
-IDLE_S = 5.0
-"""After so long without a call, a chat lets go of its prompt."""
 Point: TypeAlias = int | str | datetime
 """A seq, the name of a checkpoint, or a time."""
 
@@ -54,8 +52,7 @@ class Chat(Moment):
         super().__init__(log, key, opened, KeptPrompt(opened))
         self._kept = opened.snapshot  # where the newest snapshot is, as far as we know
         self._kept_at = 0.0  # when, by the loop's clock
-        self._used_at = 0.0
-        self._resting: asyncio.TimerHandle | None = None
+        self._idle = IdleTimer(WeakMethod(self.rest))
         self._head = opened.head
         self._new: list[Entry] = []  # up to the head, not folded yet: nobody has asked
         self._later = later
@@ -165,7 +162,7 @@ class Chat(Moment):
 
     async def now(self) -> Moment:
         await self.refresh()
-        self._used()
+        self._idle.restart()
         return Moment(self.log, self.key, self.opened, self._prompt)
 
     async def refresh(self) -> Self:
@@ -210,26 +207,12 @@ class Chat(Moment):
         if behind >= MOST or (behind >= KEEP and now - self._kept_at >= PAUSE_S):
             put_off(keep_up(self.log, self.key, self._kept, self.opened), self._later)
             self._kept, self._kept_at = self.seq, now
-        self._used()
+        self._idle.restart()
         if self.seq - self._prompt.window >= (ANSWERED if _is_answer(new[-1]) else AT_MOST):
             self.keep_window()
 
-    def _used(self) -> None:
-        """A chat that nobody uses for a while is kept in storage, and not in memory."""
-        loop = asyncio.get_running_loop()
-        self._used_at = loop.time()
-        if self._resting is None:
-            self._resting = loop.call_later(IDLE_S, _rest, ref(self))
-
     def keep_window(self) -> None:
         self._prompt.put_off(self.log, self.key, self.opened, self._kept, self._later)
-
-    def _rest_if_idle(self) -> None:
-        loop = asyncio.get_running_loop()
-        idle = loop.time() - self._used_at
-        self._resting = None if idle >= IDLE_S else loop.call_later(IDLE_S - idle, _rest, ref(self))
-        if self._resting is None:
-            self.rest()
 
     def rest(self) -> None:
         """Keeps the window for whoever opens the chat next, and lets go of the prompt."""
@@ -450,8 +433,3 @@ class Chat(Moment):
 
 def _is_answer(entry: Entry) -> bool:
     return isinstance(entry.event, MessageAdded) and entry.event.role == "assistant"
-
-
-def _rest(chat: "ref[Chat]") -> None:
-    if (found := chat()) is not None:
-        found._rest_if_idle()  # noqa: SLF001 (of this module)

@@ -6,7 +6,10 @@ What was erased is in no prompt that is kept, since the chat is then opened anew
 With the view it is also kept in storage, as the window: whoever opens the chat next reads that and the entries after it.
 """
 
+import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from weakref import WeakMethod
 
 from chatfold.agent.views import Later, Opened, put_off
 from chatfold.eventlog import ChatfoldError, Log
@@ -17,6 +20,8 @@ from chatfold.projections.snapshot import dump_window
 
 ANSWERED, AT_MOST = 16, 64
 """How many entries the window may be behind when a turn ends, and at any time."""
+IDLE_S = 5.0
+"""After so long without a call a chat lets go of its prompt."""
 
 
 class KeptPrompt:
@@ -60,6 +65,29 @@ class KeptPrompt:
         self.window = opened.seq
         if data is not None:
             put_off(_store(log, chat, opened, data), later)
+
+
+class IdleTimer:
+    """Calls ``rest`` when nobody has restarted it for ``IDLE_S``. It keeps nobody alive."""
+
+    def __init__(self, rest: WeakMethod[Callable[[], None]]) -> None:
+        self._rest = rest
+        self._used_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def restart(self) -> None:
+        """At the cost of reading a clock: the timer goes on, and looks when it is over."""
+        loop = asyncio.get_running_loop()
+        self._used_at = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(IDLE_S, self._look)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        left = self._used_at + IDLE_S - loop.time()
+        self._timer = loop.call_later(left, self._look) if left > 0 else None
+        if left <= 0 and (rest := self._rest()) is not None:
+            rest()
 
 
 async def _store(log: Log, chat: str, opened: Opened, data: bytes) -> None:
