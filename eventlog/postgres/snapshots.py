@@ -15,7 +15,7 @@ from chatfold.eventlog.storage import Opening
 
 BORDER = 4096
 _NEAR = 256
-_NEWEST, _WINDOW = 0, -1  # their slots; the others have their seq
+_NEWEST, _WINDOW, _NOWHERE = 0, -1, -2  # slots; the other snapshots have their seq
 
 _STORE = """WITH c AS (SELECT id, head_seq FROM @chat WHERE key = %b AND erased = %b AND head_seq >= %b FOR SHARE)
 INSERT INTO @snapshot (chat, slot, seq, link, data) SELECT c.id, u.slot, %b, %b, %b FROM c, unnest(%b::bigint[]) AS u(slot)
@@ -30,11 +30,11 @@ _NEXT = """SELECT s.seq, s.link, s.data FROM lineage l JOIN @snapshot s
 _LOAD = LINEAGE + _NEXT
 _OPENING = (
     LINEAGE
-    + f"""SELECT c.erased, c.head_seq, c.head_link, n.seq, n.link, n.data
-    FROM lineage o JOIN @chat c ON c.id = o.id LEFT JOIN ({_NEXT}) n ON true WHERE o.own"""
+    + f"""SELECT c.erased, c.head_seq, c.head_link, n.seq, n.link, n.data, w.seq, w.link, w.data
+    FROM lineage o JOIN @chat c ON c.id = o.id LEFT JOIN @snapshot w ON w.chat = c.id AND w.slot = %b
+    LEFT JOIN ({_NEXT}) n ON w.seq IS NULL WHERE o.own"""
 )
-_OPENING_AT_END = """SELECT c.erased, c.head_seq, c.head_link, w.seq, w.link, w.data
-    FROM @chat c JOIN @snapshot w ON w.chat = c.id AND w.slot = %b WHERE c.key = %b"""
+_LOAD_WINDOW = "SELECT w.seq, w.link, w.data FROM @chat c JOIN @snapshot w ON w.chat = c.id AND w.slot = %b WHERE c.key = %b"
 
 
 async def store_snapshot(server: Server, chat: str, head: Head, data: bytes, erasures: str) -> None:
@@ -51,29 +51,22 @@ async def store_window(server: Server, chat: str, head: Head, data: bytes, erasu
 
 
 async def load_window(server: Server, chat: str) -> tuple[Head, bytes] | None:
-    opening = await _load_opening_at_end(server, chat)
-    return None if opening is None else opening.window
-
-
-async def _load_opening_at_end(server: Server, chat: str) -> Opening | None:
-    """With the window, if there is one."""
-    for erased, seq, link, of, of_link, data in await server.rows(
-        _OPENING_AT_END, (Int8(_WINDOW), encode_key(chat))
-    ):
-        return Opening(str(erased or ""), Head(seq, link), None, (Head(of, of_link), data))
+    for seq, link, data in await server.rows(_LOAD_WINDOW, (Int8(_WINDOW), encode_key(chat))):
+        return Head(seq, link), data
     return None
 
 
 async def load_opening(server: Server, chat: str, last: int | None) -> Opening:
-    """One round trip for a chat that has a window, or of which an earlier entry is asked for."""
-    if last is None and (opening := await _load_opening_at_end(server, chat)):
-        return opening
-    before = Int8((1 << 63) - 1 if last is None else last + 1)
-    rows = await server.rows(_OPENING, (encode_key(chat), before))
+    before, slot = ((1 << 63) - 1, _WINDOW) if last is None else (last + 1, _NOWHERE)
+    rows = await server.rows(_OPENING, (encode_key(chat), Int8(slot), Int8(before)))
     if not rows:
         return Opening("", Head())
-    erased, seq, link, of, of_link, data = rows[0]
-    return Opening(str(erased or ""), Head(seq, link), None if data is None else (Head(of, of_link), data))
+    erased, seq, link, *snapshot, of, of_link, data = rows[0]
+    window = None if data is None else (Head(of, of_link), data)
+    of, of_link, data = snapshot
+    return Opening(
+        str(erased or ""), Head(seq, link), None if data is None else (Head(of, of_link), data), window
+    )
 
 
 async def load_snapshots(server: Server, chat: str, last: int | None) -> AsyncGenerator[tuple[Head, bytes]]:
