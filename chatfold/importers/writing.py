@@ -4,6 +4,8 @@ An imported entry has the key ``<format>:<key of the item>``; entries without su
 they are. Items go on where the imported entries end. Where they part, the tool has rewritten its file: the chat
 goes back to there, and what the file says now follows.
 
+Appends are not waited for: whoever writes calls ``flush`` at the end. What a power cut takes is imported again.
+
 A session that began as a copy of another becomes a fork of that one's chat, at the end of what both have in common.
 """
 
@@ -155,7 +157,7 @@ class ChatWriter:
         return Item(Rewound(to, "the file was rewritten"), f"{_REWRITTEN}-{self._rewrites}")
 
     async def _append(self, batch: list[Item]) -> None:
-        seqs = array("Q", self._seqs)
+        taken = len(self._seqs)
         events: list[Event] = []
         times: list[int | None] = []
         for number, item in enumerate(batch, self._head + 1):
@@ -171,11 +173,12 @@ class ChatWriter:
                 *events,
                 after=self._head,
                 run=batch[0].run,
+                durability="off",
                 keys=[self._prefix + self._free(item) for item in batch],
                 said_at=times,
             )
         except InvalidEvent as error:
-            self._seqs = seqs
+            del self._seqs[taken:]
             if len(batch) > 1:
                 for item in batch:
                     await self._append([item])
@@ -186,7 +189,7 @@ class ChatWriter:
             await self._append([msgspec.structs.replace(batch[0], event=note)])
             return
         except Conflict:  # somebody else writes here, too
-            self._seqs = seqs
+            del self._seqs[taken:]
             self._head = (await self._log.head(self.chat)).seq
             await self._append(batch)
             return
