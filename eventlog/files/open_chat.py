@@ -41,7 +41,7 @@ class OpenChat:
             pending = self.pending.popleft()
             group.append(pending)
             if pending.request is not None:
-                size += sum([len(event.raw) for event in pending.request.events])
+                size += pending.request.size
         return group
 
     def leave(self) -> bool:
