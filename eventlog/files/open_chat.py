@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from chatfold.eventlog.files.inbox import PendingAppend
+from chatfold.eventlog.files.handover import PendingAppend
 from chatfold.eventlog.files.writer import LogWriter
 
 OPEN_CHATS = 128

@@ -20,7 +20,7 @@ from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.files import seen, seen_files, storage
 from chatfold.eventlog.files.cache import Cache, begin_erasure_epoch
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.inbox import PendingAppend
+from chatfold.eventlog.files.handover import PendingAppend
 from chatfold.eventlog.files.open_chat import OpenChat
 from chatfold.eventlog.files.queue import CommitQueue
 from chatfold.eventlog.files.reader import LogReader
