@@ -16,13 +16,20 @@ from time import perf_counter
 
 import msgspec
 
-from benchmarks.measure import Case, Row, at_least, at_most, compared, interleave, limited, progress
+from benchmarks.environment import python_of
+from benchmarks.measure import Case, Row, absent, at_least, at_most, compared, interleave, limited, progress
 from benchmarks.postgres_child import TABLES, write
 from chatfold.agent import Store
 from chatfold.eventlog import Log, MessageAdded, Noted, Text
 from chatfold.eventlog.postgres.storage import PostgresStorage
 from tests.support.postgres import Cluster
 
+_PEERS = {
+    "chatfold": "chatfold",
+    "langgraph": "LangGraph AsyncPostgresSaver",
+    "agents": "OpenAI Agents SQLAlchemySession",
+    "eventsourcing": "eventsourcing PostgreSQL",
+}
 _SIZES = {"1 entry of 400 B": False, "8 entries of 1.75 kB": True}
 _WRITERS = 8
 
@@ -35,6 +42,7 @@ def rows(folder: Path, quick: bool) -> Iterator[Row]:  # noqa: ARG001
         bench = _Bench(cluster, rounds=3 if quick else 7, seconds=0.3 if quick else 1.0)
         for size, big in _SIZES.items():
             yield from bench.appends(size, big=big)
+        yield from bench.peers()
         yield from bench.one_chat()
         yield from bench.chat_record()
         yield from bench.reading(4_000 if quick else 100_000)
@@ -140,6 +148,50 @@ class _Bench:
         yield compared(
             "Chat.record of 1 message of 400 B, one writer", "messages/s", samples, "record", "bare"
         )
+
+    # --- peers ---------------------------------------------------------------------------------------------
+
+    def peers(self) -> Iterator[Row]:
+        """Each in a process of its own, in the environment of the peers."""
+        ours, *others = _PEERS
+        for job, writers, what, unit in (
+            ("append", 1, "a message of 250 characters, acknowledged", "messages/s"),
+            ("append", _WRITERS, f"the same, {_WRITERS} chats of one process", "messages/s"),
+            ("open", 1, "open, read the last 50 messages of 1,000, close", "times/s"),
+        ):
+            progress(what)
+            able = [name for name in others if self._peer(name, job, writers) is not None]
+            cases: dict[str, Case] = {
+                _PEERS[name]: partial(self._figure, name, job, writers) for name in (ours, *able)
+            }
+            samples = interleave(self.rounds, cases, warm_up=False)
+            for name in others:
+                if name in able:
+                    yield compared(what, unit, samples, _PEERS[ours], _PEERS[name], at_least(1))
+                else:
+                    yield absent(what, _PEERS[name], "not installed: python -m benchmarks setup")
+
+    def _figure(self, name: str, job: str, writers: int) -> float:
+        figure = self._peer(name, job, writers)
+        assert figure is not None
+        return figure
+
+    def _peer(self, name: str, job: str, writers: int) -> float | None:
+        """None: it is not installed."""
+        chat = f"{job} {writers} {perf_counter()}"
+        command = [python_of("postgres"), "-m", "benchmarks.postgres_peer", name, self.cluster.dsn]
+        done = subprocess.run(
+            [*command, job, chat, str(writers)],
+            input=f"{self.seconds}\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        if "ModuleNotFoundError" in done.stderr:
+            return None
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout.split()[1])
 
     # --- reading -------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from chatfold.eventlog import (
 from chatfold.importers.head import Head, Object
 from chatfold.importers.items import Format, Item, Problem, Session
 from chatfold.importers.lines import Line, LineReader
-from chatfold.importers.lists import millis
+from chatfold.importers.times import millis
 from chatfold.projections.shapes.openai_responses import from_openai_responses
 
 NAME = "codex"

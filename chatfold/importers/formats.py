@@ -1,9 +1,15 @@
 """The formats that are known, in the order in which a file is asked whether it is one of them."""
 
-from chatfold.importers import codex, lists
+from chatfold.importers import claude_code, codex, conversation, lists, ship
 from chatfold.importers.items import Format
 
-FORMATS: tuple[Format, ...] = (*codex.FORMATS, *lists.FORMATS)
+FORMATS: tuple[Format, ...] = (
+    *codex.FORMATS,
+    *claude_code.FORMATS,
+    *conversation.FORMATS,
+    *ship.FORMATS,
+    *lists.FORMATS,
+)
 
 
 def known_formats() -> str:

@@ -10,7 +10,7 @@ import msgspec
 LONGEST = 128 << 20
 """Bytes of a line. A longer one is passed over, so that no file can take all memory."""
 _SIZE = 1 << 16
-_RECORDS = 8
+_RECORDS = 16
 _LARGEST = 512 << 20  # bytes of a file that is one JSON value
 _BLANK = b"\xef\xbb\xbf \t\r\n\0"
 

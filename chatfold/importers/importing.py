@@ -140,12 +140,13 @@ async def _is_of_another(log: Log, session: Session, form: Format) -> bool:
     event = first[0].event
     if not isinstance(event, ChatStarted) or first[0].key is None:
         return True
-    source = event.meta.get("source")
-    return (
-        source is not None
-        and source != str(session.paths[0].absolute())
-        and event.meta.get("imported") == form.name
-    )
+    if event.key != session.key or event.meta.get("imported") != form.name:
+        return event.key == session.key  # else it is a fork, and this the beginning of its parent
+    return bool(event.meta.get("source", _source(session)) != _source(session))
+
+
+def _source(session: Session) -> str:
+    return session.source or str(session.paths[0].absolute())
 
 
 async def import_session(log: Log, session: Session, tool: str, *, dry_run: bool = False) -> Report:

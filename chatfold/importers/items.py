@@ -44,6 +44,7 @@ class Session(ABC):
     """
 
     title = ""
+    source = ""  # where it comes from, if that is not its first file
 
     def __init__(self, key: str, paths: tuple[Path, ...], *, parent: str = "") -> None:
         self.key = key

@@ -9,7 +9,6 @@ message, and named.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from chatfold.eventlog import ChatStarted, Event
 from chatfold.importers.head import Head, Object, decode_value
 from chatfold.importers.items import Format, Item, Problem, Rewritten, Session
 from chatfold.importers.lines import LineReader
+from chatfold.importers.times import millis
 from chatfold.projections.shapes.anthropic import from_anthropic
 from chatfold.projections.shapes.openai import from_openai
 from chatfold.projections.shapes.openai_responses import from_openai_responses
@@ -150,18 +150,6 @@ def time_of_message(event: Event) -> int | None:
             for name in ("ts", "createdAt", "timestamp"):
                 if (ts := millis(holder.get(name))) is not None:
                     return ts
-    return None
-
-
-def millis(value: Any) -> int | None:
-    """A time as tools write it, ISO 8601, seconds or milliseconds, in epoch milliseconds."""
-    if isinstance(value, str):
-        try:
-            return round(datetime.fromisoformat(value).timestamp() * 1000)
-        except (ValueError, OverflowError, OSError):
-            return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e15:
-        return round(value if value > 1e11 else value * 1000)
     return None
 
 

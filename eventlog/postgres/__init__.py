@@ -7,5 +7,5 @@ server      connections, and what becomes of lost ones
 writer      appends: groups, what is sent again; turn: those of one chat numbered, without I/O
 statements  the SQL of appending and reading, and its values
 locking     transactions over several chats; family: fork, redact, delete; transfer: import
-news        hints that a chat has grown; leases: who may run it; snapshots: caches
+news        hints that a chat has grown; leases: who may run it; snapshots: caches; deltas: answers that are coming
 """

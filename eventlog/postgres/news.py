@@ -15,8 +15,18 @@ from chatfold.eventlog.postgres.server import Retries, Server
 
 LOOK = 1.0
 ALL = b""  # no chat has this key: news of any chat
+_NO_CHAT = b"\xff"  # no chat's key begins with it: it is not UTF-8
 _TOGETHER = 0.01
 _MOST = 400  # names in a hint, which has less than 8000 bytes
+
+
+def answer_key(key: bytes) -> bytes:
+    """What news of the answer that is coming in a chat are told under: who follows the chat has nothing of them."""
+    return _NO_CHAT + key
+
+
+def _name(key: bytes) -> str:
+    return ("~" if key.startswith(_NO_CHAT) else "") + xxh3_64_hexdigest(key)
 
 
 class News:
@@ -32,7 +42,7 @@ class News:
 
     def tell(self, keys: list[bytes]) -> None:
         """Says, soon, that these have changed."""
-        names = [xxh3_64_hexdigest(key) for key in keys]
+        names = [*map(_name, keys)]
         self._wake(names)
         self._told.update(names)
         if self._telling is None:
@@ -54,7 +64,7 @@ class News:
     async def of(self, key: bytes) -> AsyncIterator[asyncio.Event]:
         """Inside, the event is set when there was a hint of this chat."""
         await self._listen()
-        name = xxh3_64_hexdigest(key)
+        name = _name(key)
         self._users[name] = self._users.get(name, 0) + 1
         try:
             yield self._changed.setdefault(name, asyncio.Event())
@@ -65,6 +75,8 @@ class News:
                 self._changed.pop(name, None)
 
     async def _listen(self) -> None:
+        if self._server.place.pooler == "transaction":
+            return  # no hint would come: there is the look
         if self._listening is None:
             self._listening = asyncio.create_task(self._hear())
         with suppress(TimeoutError):
@@ -85,7 +97,9 @@ class News:
             await retries.wait()
 
     def _wake(self, names: list[str]) -> None:
-        for name in (*names, xxh3_64_hexdigest(ALL)):
+        if not all(name.startswith("~") for name in names):
+            names = [*names, _name(ALL)]
+        for name in names:
             if event := self._changed.pop(name, None):
                 event.set()
 

@@ -8,6 +8,7 @@
     print       which lines may hold a fingerprint
     blob        contents too large for a line, in chunks
     snapshot    caches
+    answer      who is being answered, and until when that is believed; piece: what has come of it. Not logged
     listing     caches, too: what a list of chats shows of each, and the token that it was made at
 
 A deleted chat that has forks keeps its row, without a key, and the lines that they share. In SQL texts ``@`` stands before the
@@ -18,7 +19,8 @@ from typing import Any
 
 from psycopg import AsyncConnection, errors
 
-from chatfold.eventlog.errors import NewerFormat, NoSuchStore
+from chatfold.eventlog.errors import InvalidPlace, NewerFormat, NoSuchStore
+from chatfold.eventlog.postgres.place import Place
 
 FORMAT = 1
 PARTS = 256
@@ -47,6 +49,8 @@ CREATE INDEX chat_parent ON @chat (parent) WHERE parent IS NOT NULL;
 CREATE TABLE @line (chat bigint, seq bigint, token bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY (chat, seq));
 CREATE TABLE @print (chat bigint, fingerprint bigint, seq bigint, PRIMARY KEY (chat, fingerprint, seq));
 CREATE TABLE @blob (chat bigint, digest text, number int, data bytea NOT NULL, PRIMARY KEY (chat, digest, number));
+CREATE UNLOGGED TABLE @answer (key bytea PRIMARY KEY, id bigint NOT NULL, until timestamptz NOT NULL);
+CREATE UNLOGGED TABLE @piece (answer bigint, number bigint, data bytea NOT NULL, PRIMARY KEY (answer, number));
 CREATE TABLE @listing (chat bigint PRIMARY KEY, token text NOT NULL, data bytea NOT NULL);
 CREATE TABLE @snapshot (
     chat bigint, slot bigint, seq bigint NOT NULL, link text NOT NULL, data bytea NOT NULL, PRIMARY KEY (chat, slot)
@@ -61,8 +65,11 @@ def statement(schema: str, sql: str) -> bytes:
     return sql.replace("@", f'"{schema}".').encode()
 
 
-async def prepare_schema(connection: Connection, schema: str, *, read_only: bool) -> int:
+async def prepare_schema(connection: Connection, place: Place, *, read_only: bool) -> int:
     """Makes or migrates what is not there yet; gives the number of parts."""
+    schema = place.schema
+    if not place.pooler:
+        await _check_direct(connection)
     while True:
         try:
             found, parts = await _read_meta(connection, schema)
@@ -79,6 +86,14 @@ async def prepare_schema(connection: Connection, schema: str, *, read_only: bool
                 await _migrate(connection, schema)
         except (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateSchema):
             continue  # another one made it at the same moment
+
+
+async def _check_direct(connection: Connection) -> None:
+    """Behind a pooler that nobody told of, a prepared statement may be one that another client has given the same name."""
+    cursor = await connection.execute("SELECT pg_backend_pid()", prepare=False)
+    row = await cursor.fetchone()
+    if row is None or row[0] != connection.info.backend_pid:
+        raise InvalidPlace("this is a pooler: add pooler=transaction or pooler=session to the address")
 
 
 async def _read_meta(connection: Connection, schema: str) -> tuple[int, int]:

@@ -83,11 +83,8 @@ class Server:
         async with self._opening:
             if not self.parts:
                 try:
-                    connection = await self.connect()
-                    async with connection:
-                        self.parts = await prepare_schema(
-                            connection, self.place.schema, read_only=self._read_only
-                        )
+                    async with self._borrowed() as connection:
+                        self.parts = await prepare_schema(connection, self.place, read_only=self._read_only)
                 except psycopg.Error as error:
                     raise to_chatfold_error(error, self.place.shown) from None
 
@@ -106,10 +103,13 @@ class Server:
         return await AsyncConnection.connect(self.place.conninfo, **self._options())
 
     def _options(self) -> dict[str, Any]:
-        options = "-c default_transaction_read_only=on" if self._read_only else ""
         found = {"autocommit": True, "prepare_threshold": 0, **self.place.secrets()}
-        if options:
-            found["options"] = options
+        if (
+            self.place.pooler == "transaction"
+        ):  # what belongs to one server process is not there in the next transaction
+            found["prepare_threshold"] = None
+        elif self._read_only:
+            found["options"] = "-c default_transaction_read_only=on"
         if "connect_timeout" not in self.place.conninfo:
             found["connect_timeout"] = max(2, round(min(10, self.patience)))
         return found

@@ -17,11 +17,19 @@ from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.known import Known, Needs
 from chatfold.eventlog.line import count_valid_chain, link_after, parse_seq
 from chatfold.eventlog.postgres import family, listing, transfer
+from chatfold.eventlog.postgres.deltas import Answers
 from chatfold.eventlog.postgres.leases import Leases
 from chatfold.eventlog.postgres.news import ALL, LOOK, News
 from chatfold.eventlog.postgres.place import Place, parse_address
 from chatfold.eventlog.postgres.server import Server
-from chatfold.eventlog.postgres.snapshots import BORDER, load_opening, load_snapshots, store_snapshot
+from chatfold.eventlog.postgres.snapshots import (
+    BORDER,
+    load_opening,
+    load_snapshots,
+    load_window,
+    store_snapshot,
+    store_window,
+)
 from chatfold.eventlog.postgres.statements import (
     BLOBS,
     KNOWN,
@@ -61,6 +69,7 @@ class PostgresStorage(Storage):
         self._news = News(self._server)
         self._writer = Writer(self._server, clock, self._news.tell)
         self._leases = Leases(self._server, self._news, lease_seconds)
+        self._deltas = Answers(self._server, self._news, lease_seconds)
 
     def __repr__(self) -> str:
         return f"PostgresStorage({self.place.shown!r})"
@@ -236,6 +245,7 @@ class PostgresStorage(Storage):
     async def delete(self, chat: str) -> None:
         await self._open_to_write(chat)
         await family.delete(self._server, chat)
+        await self._deltas.forget(chat)
         self._news.tell([encode_key(chat)])
 
     async def import_chat(self, chat: str, chunks: AsyncIterator[bytes]) -> None:
@@ -247,6 +257,18 @@ class PostgresStorage(Storage):
     def lease(self, chat: str) -> AbstractAsyncContextManager[str]:
         return self._leases.lease(chat)
 
+    # --- answers that are coming -----------------------------------------------------------------------------
+
+    async def pass_delta(self, chat: str, data: bytes) -> None:
+        await self._open_to_write(chat)
+        await self._deltas.pass_delta(chat, data)
+
+    async def end_deltas(self, chat: str) -> None:
+        await self._deltas.end(chat)
+
+    def follow_deltas(self, chat: str) -> AsyncGenerator[bytes]:
+        return self._deltas.follow(chat)
+
     # --- caches --------------------------------------------------------------------------------------------
 
     async def store_snapshot(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
@@ -256,6 +278,13 @@ class PostgresStorage(Storage):
     def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         return load_snapshots(self._server, chat, last)
 
+    async def store_window(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        if not self.read_only:
+            await store_window(self._server, chat, head, data, erasures)
+
+    async def load_window(self, chat: str) -> tuple[Head, bytes] | None:
+        return await load_window(self._server, chat)
+
     async def load_opening(self, chat: str, last: int | None = None) -> Opening:
         return await load_opening(self._server, chat, last)
 
@@ -264,6 +293,7 @@ class PostgresStorage(Storage):
 
     async def close(self) -> None:
         if not self._server.is_closed:
+            await self._deltas.close()
             await self._writer.close()
             await self._news.close()
             await self._server.close()

@@ -155,6 +155,11 @@ class Writer:
         now = asyncio.get_running_loop().time()
         return any(now - self._lost.get(turn.key, -_CONTENDED) < _CONTENDED for turn in turns)
 
+    def _mark_contended(self, key: bytes) -> None:
+        if len(self._lost) > _STATES:
+            self._lost.clear()
+        self._lost[key] = asyncio.get_running_loop().time()
+
     async def _settle(self, connection: Connection, turns: list[Turn]) -> None:
         """Those that were sent on a connection that was lost: sent again, or found, or to be numbered anew."""
         for turn in turns:
@@ -256,11 +261,11 @@ class Writer:
         if not is_written:
             turn.forget()
             self._states.pop(turn.key, None)
-            if len(self._lost) > _STATES:
-                self._lost.clear()
-            self._lost[turn.key] = asyncio.get_running_loop().time()
+            self._mark_contended(turn.key)
             return
-        state = turn.state
+        state, known = turn.state, self._states.get(turn.key)
+        if turn.is_fresh and known is not None and known != state:
+            self._mark_contended(turn.key)
         if write := done.write:
             state = State(write.before.id, write.head, write.before.erased, write.lease, write.before.is_fork)
             self._tell([turn.key])

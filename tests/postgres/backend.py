@@ -1,6 +1,7 @@
 """PostgreSQL as the suite of ``chatfold.testing`` uses it: a schema is a place."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 
 from chatfold.eventlog import Storage
 from chatfold.eventlog.postgres.schema import Connection
@@ -13,13 +14,16 @@ from tests.support.postgres import shared_cluster
 
 class Postgres(Backend):
     can_interrupt = True
-    races = ("threads", "processes")
+    races: tuple[Literal["threads", "processes"], ...] = ("threads", "processes")
 
     def __init__(self) -> None:
         self.address = shared_cluster().address()
 
     def open(self, clock: Callable[[], int]) -> Storage:
-        return PostgresStorage(self.address, clock=clock)
+        return PostgresStorage(self.place(), clock=clock)
+
+    def place(self) -> str:
+        return self.address
 
     def forget_caches(self) -> None:
         schema = self.address.partition("schema=")[2]

@@ -36,6 +36,11 @@ def test_a_folder_is_files_and_an_address_is_postgresql(tmp_path: Path) -> None:
         ("postgres://u@h:5/db?schema=bots", "postgresql://u@h:5/db", "bots"),
         ("postgresql://u:p@h/db?sslmode=require&schema=B_1", "postgresql://u@h/db?sslmode=require", "B_1"),
         ("postgresql://u@h1,h2:6/db?password=p", "postgresql://u@h1,h2:6/db", "chatfold"),
+        (
+            "postgresql://u@h/db?pooler=transaction&sslmode=require",
+            "postgresql://u@h/db?sslmode=require",
+            "chatfold",
+        ),
     ],
 )
 def test_an_address_is_taken_apart(address: str, conninfo: str, schema: str) -> None:
@@ -44,9 +49,17 @@ def test_an_address_is_taken_apart(address: str, conninfo: str, schema: str) -> 
     assert place.secrets() == ({"password": "p"} if "p@" in address or "password" in address else {})
 
 
+def test_a_pooler_has_one_of_two_names() -> None:
+    for name in ("transaction", "session"):
+        assert parse_address(f"postgresql://h/db?pooler={name}").pooler == name
+    assert parse_address("postgresql://h/db").pooler == ""
+    with pytest.raises(InvalidPlace):
+        parse_address("postgresql://h/db?pooler=yes")
+
+
 @pytest.mark.parametrize("schema", ["", "a-b", 'a"b', "a b", "1a", "x" * 64, "a%s"])
 def test_a_schema_is_a_plain_name(schema: str) -> None:
-    with pytest.raises(InvalidPlace):
+    with pytest.raises(InvalidPlace, match="the name of a schema"):
         parse_address(f"postgresql://h/db?schema={schema}")
 
 

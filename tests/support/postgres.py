@@ -53,7 +53,7 @@ class Cluster:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="pg-"))
         self.folder.mkdir(exist_ok=True)
         self.data = self.folder / "data"
-        self.port = _free_port()
+        self.port = free_port()
         self._options = (f"fsync={'on' if fsync else 'off'}", *options)
         self._server: subprocess.Popen[bytes] | None = None
         self._user = ROLE if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
@@ -72,11 +72,8 @@ class Cluster:
             capture_output=True,
             cwd=self.folder,
             timeout=120,
-            **self._as_user(),  # type: ignore[call-overload]
+            **as_server_user(),  # type: ignore[call-overload]
         )
-
-    def _as_user(self) -> dict[str, str]:
-        return {"user": self._user, "group": self._user} if os.geteuid() == 0 else {}
 
     def start(self) -> None:
         folder = bin_folder()
@@ -97,8 +94,8 @@ class Cluster:
                 stderr=log,
                 cwd=self.folder,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 (it calls the system once, and nothing of ours)
-                **self._as_user(),  # type: ignore[call-overload]
+                preexec_fn=die_with_parent,  # noqa: PLW1509 (it calls the system once, and nothing of ours)
+                **as_server_user(),  # type: ignore[call-overload]
             )
         self.wait()
 
@@ -188,11 +185,16 @@ def _signal_all(parent: int, number: int) -> None:
             os.kill(process, number)
 
 
-def _die_with_parent() -> None:
+def as_server_user() -> dict[str, str]:
+    """Servers refuse to run as root."""
+    return {"user": ROLE, "group": ROLE} if os.geteuid() == 0 else {}
+
+
+def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGINT)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
