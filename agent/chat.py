@@ -65,14 +65,16 @@ class Chat(Moment):
         after: int | None = None,
         id: str | None = None,
         run: str | None = None,
+        keys: Sequence[str | None] = (),
         durability: Durability | None = None,
     ) -> list[Entry]:
         """Appends the events as one: all of them, durable on return, or none.
 
         ``after``: only if nothing came after this seq, else ``Conflict``. ``id``: said again, it is recorded once.
+        ``keys``: one for each event, or None; an event whose key was used before is not recorded again.
         """
         entries = await self.log.append(
-            self.key, *events, after=after, id=id, run=run, durability=durability, known=self._head
+            self.key, *events, after=after, id=id, run=run, keys=keys, durability=durability, known=self._head
         )
         await self._take(entries)
         return entries
