@@ -134,9 +134,9 @@ async def _forks(store: str | None, chat: str) -> dict[int, list[str]]:
 async def _follow(out: Out, chat: Chat, last: int, is_wanted: Wanted, text: str) -> None:
     out.flush()
     async with out.watched():
-        async for moment in chat.follow(last):
-            entry = moment.view.entry
-            if entry is None or not is_wanted(entry) or (text and not holds(entry.event, text)):
+        async for moment in chat.moments(last):
+            entry = moment.opened.recent[-1]
+            if not is_wanted(entry) or (text and not holds(entry.event, text)):
                 continue
             _entry(out, entry, moment[contexts], names(moment[contexts]).get(entry.seq, ""))
             out.flush()
