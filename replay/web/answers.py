@@ -1,10 +1,11 @@
 """Answers: what the page asks about one chat, as values."""
 
-from typing import Any
+from typing import Any, cast, get_args
 
 import msgspec
 
 from chatfold.agent import Moment
+from chatfold.agent.moment import Shape
 from chatfold.eventlog import Compacted, Entry, Lost, ModelCalled, ModelReturned
 from chatfold.projections import Message, contexts, lineage, outline, usage
 from chatfold.projections.activity import turn
@@ -294,7 +295,10 @@ async def request_json(moment: Moment, before: Moment, entry: Entry | None, shap
         found = await sent(moment, seq=entry.seq)
         if found.payload is not None:
             return json_lines(found.payload)
-    made = await before.messages("neutral" if shape == "sent" else shape)
+    if shape not in get_args(Shape) and shape != "sent":
+        raise ValueError(f"there is no shape {shape!r}")
+    known: Shape = cast("Shape", "neutral" if shape == "sent" else shape)
+    made = await before.messages(known)
     return json_lines(msgspec.to_builtins(made, enc_hook=str))
 
 

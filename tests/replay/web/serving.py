@@ -32,7 +32,7 @@ class Server:
     def __init__(self, process: "subprocess.Popen[str]", link: str) -> None:
         self.process = process
         self.link = link
-        self.base, _, rest = link.partition("/?") if "/?" in link else link.partition("/c/")
+        self.base, _, _ = link.partition("/?") if "/?" in link else link.partition("/c/")
         self.token = re.findall(r"token=([\w-]+)", link)[0]
         self.port = int(self.base.rpartition(":")[2])
         self._session = ""
