@@ -1,11 +1,11 @@
 """diff and why: what changed between two points, and where a text went."""
 
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import click
 
 from chatfold.agent import Chat, Moment
-from chatfold.agent.moment import SHAPES
+from chatfold.agent.moment import SentShape
 from chatfold.eventlog import NoSuchPoint
 from chatfold.replay.command import DIFFERENT, chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import HEAD, Address, BadAddress, point
@@ -40,7 +40,11 @@ from chatfold.replay.terminal import Cell, Style, short
     help="What is compared.",
 )
 @click.option(
-    "--as", "shape", type=click.Choice(list(SHAPES)), default="neutral", help="The shape of the messages."
+    "--as",
+    "shape",
+    type=click.Choice(get_args(SentShape)),
+    default="neutral",
+    help="The shape of the messages.",
 )
 @click.option("--stat", is_flag=True, help="Only the figures.")
 @click.option("--exit-code", is_flag=True, help="1 if there is a difference.")
@@ -51,7 +55,7 @@ async def diff(
     address: str,
     other: str | None,
     what: str,
-    shape: str,
+    shape: SentShape,
     stat: bool,
     exit_code: bool,
 ) -> int:
@@ -82,7 +86,9 @@ async def _at(chat: Chat, meant: Address) -> Moment:
     return await chat.at(await seq_of(chat, meant.last or HEAD))
 
 
-async def _compared(out: Out, before: Moment, after: Moment, what: str, shape: str, *, stat: bool) -> bool:
+async def _compared(
+    out: Out, before: Moment, after: Moment, what: str, shape: SentShape, *, stat: bool
+) -> bool:
     """Prints it; is there a difference?"""
     with out.paged():
         match what:

@@ -1,13 +1,13 @@
 """messages: exactly what a model is sent next, or was sent then."""
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
 
 from chatfold.agent import Moment
 from chatfold.agent.models import fingerprint
-from chatfold.agent.moment import SHAPES
+from chatfold.agent.moment import SentShape
 from chatfold.projections import Message, usage
 from chatfold.replay.command import DIFFERENT, chat_of, complete_chat, verb
 from chatfold.replay.inspect.items import item_of, text_of
@@ -22,7 +22,7 @@ class Shown(msgspec.Struct, frozen=True):
 
     chat: str
     seq: int
-    shape: str
+    shape: SentShape
     fingerprint: str
     messages: Any
 
@@ -34,7 +34,7 @@ class Shown(msgspec.Struct, frozen=True):
 )
 @click.argument("address", shell_complete=complete_chat)
 @click.option(
-    "--as", "shape", type=click.Choice(list(SHAPES)), default="neutral", help="In a provider's shape."
+    "--as", "shape", type=click.Choice(get_args(SentShape)), default="neutral", help="In a provider's shape."
 )
 @click.option("--model", default="", help="The model they are for: some take their reasoning back.")
 @click.option("--hash", "only_hash", is_flag=True, help="Only the fingerprint.")
@@ -42,7 +42,14 @@ class Shown(msgspec.Struct, frozen=True):
     "--for-call", "number", type=int, help="The whole request of the model call of this number, with proof."
 )
 async def messages(
-    out: Out, store: str | None, *, address: str, shape: str, model: str, only_hash: bool, number: int | None
+    out: Out,
+    store: str | None,
+    *,
+    address: str,
+    shape: SentShape,
+    model: str,
+    only_hash: bool,
+    number: int | None,
 ) -> int:
     """What the model is sent next, or at a point of the past would have been.
 
