@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Self, TypeAlias
+from weakref import WeakMethod
 
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
 from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.exporting import Form
-from chatfold.agent.kept_prompt import KeptPrompt
+from chatfold.agent.kept_prompt import ANSWERED, AT_MOST, IdleTimer, KeptPrompt
 from chatfold.agent.messages import Content, ToolCall, assistant, injected, new_id, user
 from chatfold.agent.moment import Moment
 from chatfold.agent.summary import by_looking
@@ -30,6 +31,7 @@ from chatfold.eventlog import (
     Head,
     Json,
     Log,
+    MessageAdded,
     NoSuchPoint,
     Redacted,
     Rewound,
@@ -47,10 +49,11 @@ Point: TypeAlias = int | str | datetime
 
 class Chat(Moment):
     def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None:
-        super().__init__(log, key, opened)
-        self._kept = opened.view  # where the newest snapshot is, as far as we know
+        super().__init__(log, key, opened, KeptPrompt(opened))
+        self._kept = opened.snapshot  # where the newest snapshot is, as far as we know
         self._kept_at = 0.0  # when, by the loop's clock
-        self._head = opened.view.head
+        self._idle = IdleTimer(WeakMethod(self.rest))
+        self._head = opened.head
         self._new: list[Entry] = []  # up to the head, not folded yet: nobody has asked
         self._later = later
 
@@ -62,14 +65,16 @@ class Chat(Moment):
         after: int | None = None,
         id: str | None = None,
         run: str | None = None,
+        keys: Sequence[str | None] = (),
         durability: Durability | None = None,
     ) -> list[Entry]:
         """Appends the events as one: all of them, durable on return, or none.
 
         ``after``: only if nothing came after this seq, else ``Conflict``. ``id``: said again, it is recorded once.
+        ``keys``: one for each event, or None; an event whose key was used before is not recorded again.
         """
         entries = await self.log.append(
-            self.key, *events, after=after, id=id, run=run, durability=durability, known=self._head
+            self.key, *events, after=after, id=id, run=run, keys=keys, durability=durability, known=self._head
         )
         await self._take(entries)
         return entries
@@ -159,6 +164,7 @@ class Chat(Moment):
 
     async def now(self) -> Moment:
         await self.refresh()
+        self._idle.restart()
         return Moment(self.log, self.key, self.opened, self._prompt)
 
     async def refresh(self) -> Self:
@@ -199,20 +205,32 @@ class Chat(Moment):
         else:
             self._new += new
         self._head = Head(new[-1].seq, new[-1].link)
-        behind, now = self.seq - self._kept.seq, asyncio.get_running_loop().time()
+        behind, now = self.seq - self._kept, asyncio.get_running_loop().time()
         if behind >= MOST or (behind >= KEEP and now - self._kept_at >= PAUSE_S):
             put_off(keep_up(self.log, self.key, self._kept, self.opened), self._later)
-            self._kept, self._kept_at = self.view, now
+            self._kept, self._kept_at = self.seq, now
+        self._idle.restart()
+        if self.seq - self._prompt.window >= (ANSWERED if _is_answer(new[-1]) else AT_MOST):
+            self.keep_window()
+
+    def keep_window(self) -> None:
+        self._prompt.put_off(self.log, self.key, self.opened, self._kept, self._later)
+
+    def rest(self) -> None:
+        """Keeps the window for whoever opens the chat next, and lets go of the prompt."""
+        self.keep_window()
+        self._prompt.let_go()
+        self._opened = self.opened.without_entries()
 
     def _replaced(self) -> ChatDeleted:
         return ChatDeleted("another chat of the same key took its place", chat=self.key, seq=self.seq)
 
     async def _reopen(self) -> None:
         """The history was changed: what was folded before may hold what was erased."""
-        opened = await open_view(self.log, self.key, projections=self._kept.projections, later=self._later)
-        if opened.view.seq >= self.seq:  # else another task has opened it since, and knows more
-            self._opened, self._kept, self._head, self._new = opened, opened.view, opened.view.head, []
-            self._prompt = KeptPrompt()
+        opened = await open_view(self.log, self.key, projections=self._opened.projections, later=self._later)
+        if opened.seq >= self.seq:  # else another task has opened it since, and knows more
+            self._opened, self._kept, self._head, self._new = opened, opened.snapshot, opened.head, []
+            self._prompt = KeptPrompt(opened)
 
     async def append_if(
         self,
@@ -351,7 +369,7 @@ class Chat(Moment):
     async def at(self, point: Point) -> Moment:
         """The chat as it was after an entry: by its seq, by the name of a checkpoint, or by the time."""
         seq = await self.seq_of(point)
-        opened = await open_view(self.log, self.key, at=seq, projections=self.view.projections)
+        opened = await open_view(self.log, self.key, at=seq, projections=self._opened.projections)
         return Moment(self.log, self.key, opened)
 
     async def rewind(self, to: Point, reason: str = "") -> Entry:
@@ -364,7 +382,7 @@ class Chat(Moment):
         if Head(first.seq - 1, first.prev) == self._head:
             opened = self.opened.then(first)  # it goes on from what we know
         else:
-            opened = await open_view(self.log, key, projections=self.view.projections, later=self._later)
+            opened = await open_view(self.log, key, projections=self._opened.projections, later=self._later)
         return Chat(self.log, key, opened, self._later)
 
     async def seq_of(self, point: Point) -> int:
@@ -385,15 +403,15 @@ class Chat(Moment):
         while low < high:
             middle = (low + high + 1) // 2
             [entry] = [entry async for entry in self.log.read(self.key, middle, middle)]
-            low, high = (middle, high) if entry.ts <= ts else (low, middle - 1)
+            low, high = (middle, high) if entry.time <= ts else (low, middle - 1)
         return low
 
     async def follow(self, after: int = 0) -> AsyncIterator[Moment]:
         """The chat after each entry: what was, then what comes, from any process."""
-        projections = self.view.projections
+        projections = self._opened.projections
         start = min(after, (await self.now()).seq)
         opened = await open_view(self.log, self.key, at=start, projections=projections)
-        async for entry in self.log.follow(self.key, opened.view.seq):
+        async for entry in self.log.follow(self.key, opened.seq):
             if isinstance(entry.event, Redacted):  # what was folded before may hold what was erased
                 opened = await open_view(self.log, self.key, at=entry.seq, projections=projections)
             else:
@@ -413,3 +431,7 @@ class Chat(Moment):
         )
         async for data in chunks:
             yield data
+
+
+def _is_answer(entry: Entry) -> bool:
+    return isinstance(entry.event, MessageAdded) and entry.event.role == "assistant"

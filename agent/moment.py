@@ -69,7 +69,7 @@ class Moment:
 
     @property
     def seq(self) -> int:
-        return self.view.seq
+        return self.opened.seq
 
     def __getitem__(self, projection: Projection[S]) -> S:
         return self.view[projection]
@@ -115,7 +115,7 @@ class Moment:
 
     async def _messages(self, context: str | None = None) -> tuple[Message, ...]:
         now = await self.now()
-        if context not in (None, now[contexts].active.id):
+        if context is not None and context != now[contexts].active.id:
             part = now.window(context)
             return build(part, await now.read(part.entries)).messages
         return (await now._whole_prompt()).messages  # noqa: SLF001 (a moment, too)
@@ -126,7 +126,7 @@ class Moment:
         if prompt is None:
             opened, part = self.opened, self.window()
             prompt = build(part, await self.read(part.entries))
-            self._prompt.keep(opened.view, prompt)
+            self._prompt.keep(opened, prompt)
         return prompt
 
     def window(self, context_id: str | None = None) -> Window:

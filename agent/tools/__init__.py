@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
 
-from chatfold.agent.models import Offered
+from chatfold.agent.models import ToolSpec
 from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
 from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.values import make_converter
@@ -48,8 +48,8 @@ class Tool(msgspec.Struct, frozen=True):
     timeout: float | None = None  # seconds; None: the agent's
 
     @property
-    def offered(self) -> Offered:
-        return Offered(self.name, self.description, self.schema)
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, self.schema)
 
 
 @overload
@@ -114,7 +114,7 @@ def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     return {**schema, "$defs": components} if components else schema
 
 
-async def used(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
+async def use_tool(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
     """What came of a call, within so many seconds and characters."""
     seconds = tool.timeout or seconds
     try:

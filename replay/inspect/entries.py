@@ -121,7 +121,7 @@ def row(entry: Entry, turn: int = 0, name: str = "", *, most: int | None = None)
     text = describe(event) if most is None else one_line(describe(event, most), most)
     glyph = _FAILED if failed else glyph
     return Row(
-        entry.seq, entry.ts, turn, kind_name(event), what, glyph, text, failed, entry.run, entry.id, name
+        entry.seq, entry.time, turn, kind_name(event), what, glyph, text, failed, entry.run, entry.id, name
     )
 
 

@@ -139,7 +139,7 @@ async def turns(chat: Moment, first: int, last: int) -> AsyncIterator[Turn]:
         if now is None or number != now.turn:
             if now is not None:
                 yield now
-            now = Turn(number, entry.seq, entry.seq, entry.ts, "", tools={}, marks=[])
+            now = Turn(number, entry.seq, entry.seq, entry.time, "", tools={}, marks=[])
         _take(now, entry, called.get(entry.seq, ""))
     if now is not None:
         yield now

@@ -138,7 +138,7 @@ async def _traced(now: Moment, seqs: list[int], text: str | None) -> list[Trace]
         visits = tuple([await _carried(now, visit) for visit in visits])
         turn, kind, role = history.state.turn_at(entry.seq), kind_name(entry.event), _role(entry.event)
         where = await _now(now, history, entry, visits)
-        traces.append(Trace(entry.seq, entry.ts, turn, kind, role, _line(entry, text), visits, where))
+        traces.append(Trace(entry.seq, entry.time, turn, kind, role, _line(entry, text), visits, where))
     return traces
 
 

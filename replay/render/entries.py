@@ -100,7 +100,8 @@ def event_lines(view: EventView) -> Iterator[Line]:
     head: Style = "red" if one.failed else "bold"
     yield words((f"{one.glyph} {view.kind}", head), f"   {where}", (f"   t{view.turn}", "dim"))
     facts: dict[str, Any] = {
-        "time": iso(entry.ts),
+        "time": iso(entry.time),
+        "recorded": iso(entry.ts) if entry.said_at is not None else None,
         "run": entry.run,
         "id": entry.id,
         "batch": entry.batch,

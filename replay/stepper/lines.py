@@ -81,7 +81,7 @@ async def _where(session: Session, state: State) -> list[str]:
     if entry is None:
         return [f"{place}{new} before the first entry"]
     one = row(entry, most=_CELLS)
-    return [f"{place}{new} {clock(entry.ts)} {one.glyph} {one.what}  {one.text}"]
+    return [f"{place}{new} {clock(entry.time)} {one.glyph} {one.what}  {one.text}"]
 
 
 def print_lines(lines: Iterable[str]) -> None:

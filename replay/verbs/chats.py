@@ -153,4 +153,4 @@ async def _search(
         raise BadAddress(str(error)) from None
     is_wanted = wanted(kinds)
     pairs = [(hit, entry) for hit, entry in zip(hits, entries, strict=True) if is_wanted(entry)][:most]
-    return [Found(key, hit.seq, hit.preview, entry.ts) for hit, entry in pairs]
+    return [Found(key, hit.seq, hit.preview, entry.time) for hit, entry in pairs]

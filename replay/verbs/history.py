@@ -119,8 +119,8 @@ async def _follow(out: Out, chat: Chat, last: int, is_wanted: Wanted, text: str)
     out.flush()
     async with out.watched():
         async for moment in chat.follow(last):
-            entry = moment.view.entry
-            if entry is None or not is_wanted(entry) or (text and not holds(entry.event, text)):
+            entry = moment.opened.recent[-1]
+            if not is_wanted(entry) or (text and not holds(entry.event, text)):
                 continue
             _show_entry(out, entry, moment[contexts], names(moment[contexts]))
             out.flush()
