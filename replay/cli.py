@@ -39,6 +39,7 @@ VERBS = {
     "step": ("step", "Step through a chat in the terminal"),
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
     "import": ("imports", "Chats of other tools, or exported ones, into a store"),
+    "watch": ("watch", "Keep a store up to date with what other tools write"),
     "copy": ("copy", "Chats from one store into another: folders, databases"),
     "check": ("check", "Is every byte as it was written? With repair"),
     "salvage": ("check", "Copy out of a damaged chat what still verifies"),

@@ -12,20 +12,19 @@ import asyncio
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeAlias, get_args, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import msgspec
 
+from chatfold.agent.messages import result_parts
 from chatfold.agent.models import ToolSpec
-from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
+from chatfold.eventlog import Data, InvalidEvent, Json, Part, Text, ToolReturned
 from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.values import make_converter
 from chatfold.projections.shapes.values import json_text
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
 """What becomes of a call whose result a crash has taken: run again, answered as interrupted, or left to ``on_open_call``."""
-
-_PARTS = Text | Reasoning | File | Data
 
 
 class BadArguments(ValueError):
@@ -149,18 +148,9 @@ def _says_failed(value: Any) -> bool:
 
 
 def _parts(value: Any) -> tuple[Part, ...]:
-    match value:
-        case None:
-            return ()
-        case str():
-            return (Text(value),)
-        case Text() | Reasoning() | File() | Data():
-            return (value,)
-        case list() | tuple() if value and all(isinstance(part, get_args(_PARTS)) for part in value):
-            return tuple(value)
     try:
-        return (Data("json", msgspec.to_builtins(value)),)
-    except (TypeError, RecursionError):
+        return result_parts(value)
+    except InvalidEvent:
         return (Text(repr(value)),)
 
 

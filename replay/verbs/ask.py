@@ -1,10 +1,12 @@
 """diff and why: what changed between two points, and where a text went."""
 
+from typing import get_args
+
 import click
 import msgspec  # noqa: TC002 (see the annotation)
 
 from chatfold.agent import Chat, Moment
-from chatfold.agent.moment import SHAPES
+from chatfold.agent.moment import SentShape
 from chatfold.eventlog import NoSuchPoint
 from chatfold.eventlog.places import show_place
 from chatfold.replay.command import DIFFERENT, chat_of, complete_chat, moment_meant, verb
@@ -39,7 +41,11 @@ from chatfold.replay.render.why import trace_lines
     help="What is compared.",
 )
 @click.option(
-    "--as", "shape", type=click.Choice(list(SHAPES)), default="neutral", help="The shape of the messages."
+    "--as",
+    "shape",
+    type=click.Choice(get_args(SentShape)),
+    default="neutral",
+    help="The shape of the messages.",
 )
 @click.option("--stat", is_flag=True, help="Only the figures.")
 @click.option("--exit-code", is_flag=True, help="1 if there is a difference.")
@@ -50,7 +56,7 @@ async def diff(
     address: str,
     other: str | None,
     what: str,
-    shape: str,
+    shape: SentShape,
     stat: bool,
     exit_code: bool,
 ) -> int:
@@ -77,7 +83,7 @@ async def _both(chat: Chat, meant: Address) -> tuple[Moment, Moment]:
     return await chat.at(first), await chat.at(last)
 
 
-async def _show(out: Out, before: Moment, after: Moment, what: str, shape: str, *, stat: bool) -> bool:
+async def _show(out: Out, before: Moment, after: Moment, what: str, shape: SentShape, *, stat: bool) -> bool:
     """Prints it; is there a difference?"""
     match what:
         case "context":

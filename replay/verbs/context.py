@@ -1,14 +1,14 @@
 """context and messages: what the model sees at a point, and exactly what a model is, or was, sent."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
 
 from chatfold.agent import Moment
 from chatfold.agent.models import fingerprint
-from chatfold.agent.moment import SHAPES
+from chatfold.agent.moment import SentShape
 from chatfold.projections import contexts, lifetimes, usage
 from chatfold.replay.command import DIFFERENT, chat_of, complete_chat, moment_meant, verb
 from chatfold.replay.inspect.context import Inspected, context_of
@@ -112,7 +112,7 @@ class Shown(msgspec.Struct, frozen=True):
 )
 @click.argument("address", shell_complete=complete_chat)
 @click.option(
-    "--as", "shape", type=click.Choice(list(SHAPES)), default="neutral", help="In a provider's shape."
+    "--as", "shape", type=click.Choice(get_args(SentShape)), default="neutral", help="In a provider's shape."
 )
 @click.option("--model", default="", help="The model they are for: some take their reasoning back.")
 @click.option("--hash", "only_hash", is_flag=True, help="Only the fingerprint.")
@@ -120,7 +120,14 @@ class Shown(msgspec.Struct, frozen=True):
     "--for-call", "number", type=int, help="The request of this number, whole and proved; -1: the last."
 )
 async def messages(
-    out: Out, store: str | None, *, address: str, shape: str, model: str, only_hash: bool, number: int | None
+    out: Out,
+    store: str | None,
+    *,
+    address: str,
+    shape: SentShape,
+    model: str,
+    only_hash: bool,
+    number: int | None,
 ) -> int:
     """Show what the model is sent next, or would have been at a point of the past.
 

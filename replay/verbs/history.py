@@ -118,7 +118,7 @@ async def _forks(store: str | None, chat: str) -> dict[int, list[str]]:
 async def _follow(out: Out, chat: Chat, last: int, is_wanted: Wanted, text: str) -> None:
     out.flush()
     async with out.watched():
-        async for moment in chat.follow(last):
+        async for moment in chat.moments(last):
             entry = moment.opened.recent[-1]
             if not is_wanted(entry) or (text and not holds(entry.event, text)):
                 continue
