@@ -21,15 +21,15 @@ from click.shell_completion import CompletionItem
 
 VERBS = {
     "ls": ("chats", "The chats, newest first"),
-    "log": ("log", "What happened in a chat, a line each"),
-    "show": ("show", "One event: what it says, what belongs to it, what it changed"),
+    "log": ("history", "What happened in a chat, a line each"),
+    "show": ("history", "One event: what it says, what belongs to it, what it changed"),
     "context": ("context", "What the model sees, and what is archived"),
-    "messages": ("messages", "Exactly what a model is, or was, sent"),
-    "diff": ("compare", "What changed between two points"),
-    "why": ("compare", "When a text entered the context, and when and why it left"),
+    "messages": ("context", "Exactly what a model is, or was, sent"),
+    "diff": ("ask", "What changed between two points"),
+    "why": ("ask", "When a text entered the context, and when and why it left"),
     "tree": ("chats", "Which chat was forked from which"),
     "search": ("chats", "Words in all chats, or in one"),
-    "stats": ("stats", "Tokens, turns, tools, and the size of the context over time"),
+    "stats": ("history", "Tokens, turns, tools, and the size of the context over time"),
     "fork": ("change", "A chat of its own from any point of another"),
     "replay": (
         "verify",
