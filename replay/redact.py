@@ -301,6 +301,7 @@ class Redacted:
 
     def __init__(self, moment: Moment, report: Report) -> None:
         self._moment = moment
+        self.key = moment.key  # after the rules, too
         self.report = report
 
     async def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> None:

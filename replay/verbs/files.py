@@ -1,19 +1,20 @@
 """export: a chat as a file."""
 
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import get_args
 
 import click
 import msgspec
 
-from chatfold.agent import Moment  # noqa: TC001 (see the annotation)
+from chatfold.agent import Moment, Store
 from chatfold.agent.exporting import Form, write_file
 from chatfold.replay.command import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import BadAddress
 from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.output import Out
-from chatfold.replay.redact import Report, redacted
+from chatfold.replay.redact import Redacted, Report, redacted
 from chatfold.replay.redact_rules import Rules
 
 _ENDINGS: dict[str, Form] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".htm": "html"}
@@ -76,7 +77,11 @@ async def export(
             moment = await chat.at(await seq_of(chat, meant.last))
         found = await redacted(moment, rules) if rules else None
         report = found.report if found else Report(())
-        pieces = (found or moment).export_bytes(form, model=model)
+        if form == "html":
+            first = await seq_of(chat, meant.first) if meant.first else 1
+            pieces = _page(moment, found, first)
+        else:
+            pieces = (found or moment).export_bytes(form, model=model)
         if path == "-":
             sys.stdout.flush()
             async for piece in pieces:
@@ -88,3 +93,15 @@ async def export(
         out.note(f"redacted {line}")
     if path != "-" and out.json:
         out.value(Exported(moment.key, moment.seq, form, path, report))
+
+
+async def _page(moment: Moment, found: Redacted | None, first: int) -> AsyncGenerator[bytes]:
+    """The debugger's page as one file. What was redacted is a chat of its own in memory, so that nothing else can be read for it."""
+    from chatfold.replay.web.page import page_of  # noqa: PLC0415 (for this form only)
+
+    async with Store.memory() as store:
+        if found is not None:
+            await store.log.storage.import_chat(found.key, found.export_bytes())
+            moment = await store.chat(found.key)
+        async for piece in page_of(moment, first=first):
+            yield piece
