@@ -130,14 +130,14 @@ class Run:
         await self._recover(await self.chat.open_calls())
         if _is_answered(own) and not (await self.chat.now())[turn].is_waiting:
             return "done", ""
-        while done < self.agent.steps:
+        while done < self.agent.limits.steps:
             done += 1
             reply = await self._reply(moment)
             if reply.calls:
                 await self._use(await self.chat.open_calls())
             elif not (await self.chat.now())[turn].is_waiting or self.world.must_yield():
                 return "done", ""  # what came meanwhile is answered now, or when it is this chat's turn again
-        return "limit", f"no answer within {self.agent.steps} steps"
+        return "limit", f"no answer within {self.agent.limits.steps} steps"
 
     async def _take_up(self) -> None:
         """What the log has of the run, if it was begun before."""
@@ -152,7 +152,7 @@ class Run:
             record=self.record,
             send=self.world.send,
             draw=self.world.draw,
-            most=self.agent.most_injected,
+            most=self.agent.limits.injections,
             so_far=so_far,
         )
 
@@ -161,7 +161,7 @@ class Run:
     async def _reply(self, moment: str) -> ModelReply:
         """The model's reply, recorded. A prompt that is too long is compacted; what may pass is tried again."""
         waited = tightened = 0
-        most = self.agent.retries
+        most = self.agent.limits.retries
         while True:
             await self._make_room(moment)
             payload = (await self._request(moment)).payload
