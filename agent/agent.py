@@ -21,14 +21,14 @@ from typing import Any, Self
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
 from chatfold.agent.conversations import Conversations
-from chatfold.agent.lanes import Lanes
+from chatfold.agent.lanes import Lanes, WaitsForItself
 from chatfold.agent.limits import Limits
 from chatfold.agent.messages import Content, new_id, user
 from chatfold.agent.models import Model
 from chatfold.agent.progress import Step
 from chatfold.agent.result import Result, find_result
 from chatfold.agent.run import OnStep, Run
-from chatfold.agent.run_context import Send, leave_run, running_chat
+from chatfold.agent.run_context import Send, is_tool_itself, leave_run, running_chat
 from chatfold.agent.store import Store
 from chatfold.agent.summary import by_looking
 from chatfold.agent.system_prompt import system_text
@@ -272,6 +272,13 @@ class Agent(Conversations):
         return task
 
     async def _wait_for(self, work: Coroutine[Any, Any, Result], chat: Chat) -> Result:
+        outer = self._outer_lane()
+        if outer is not None and is_tool_itself():
+            try:
+                self._lanes.check(_lane(chat), outer)
+            except WaitsForItself:
+                work.close()
+                raise
         task = self._start(work, chat)
         try:
             result = await asyncio.shield(task)

@@ -39,8 +39,6 @@ class Lanes:
         ``outer``: the lane of the run whose tool waits for this one.
         """
         if outer is not None:
-            if self._reaches(key, outer):
-                raise WaitsForItself("a tool cannot wait for an answer in a chat that waits for the tool")
             self._inner.setdefault(outer, []).append(key)
         try:
             async with self._turn(key), self._place(needed=outer is None):
@@ -51,9 +49,16 @@ class Lanes:
                 if not self._inner[outer]:
                     del self._inner[outer]
 
-    def _reaches(self, start: Hashable, end: Hashable) -> bool:
-        """Does ``start`` wait, through others, for ``end``?"""
-        return start == end or any(self._reaches(inner, end) for inner in self._inner.get(start, ()))
+    def check(self, key: Hashable, outer: Hashable) -> None:
+        """WaitsForItself if a tool in the lane ``outer`` must not wait for the lane ``key``."""
+        seen, waiting = set[Hashable](), [key]
+        while waiting:
+            lane = waiting.pop()
+            if lane == outer:
+                raise WaitsForItself("a tool cannot wait for an answer in a chat that waits for the tool")
+            if lane not in seen:
+                seen.add(lane)
+                waiting += self._inner.get(lane, ())
 
     @asynccontextmanager
     async def _turn(self, key: Hashable) -> AsyncIterator[None]:

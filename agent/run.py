@@ -13,11 +13,14 @@ it asks of its ``World``.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from chatfold.agent.chat import Chat
-from chatfold.agent.compaction import due
-from chatfold.agent.errors import SummaryFailed
+from chatfold.agent.compaction import DEFAULT, due
+from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.masking import masked
 from chatfold.agent.messages import ToolCall, injected
 from chatfold.agent.models import ModelFailed, ModelReply, Piece
@@ -167,20 +170,24 @@ class Run:
             payload = (await self._request(moment)).payload
             try:
                 reply = await self._stream(payload)
-            except ModelFailed as error:
+            except Exception as error:
+                failure = error if isinstance(error, ModelFailed) else None
+                is_long = is_too_long(error)
+                if failure is None and not is_long:  # a bug of the model's
+                    raise
                 text = masked(str(error))
-                if is_too_long(error) and tightened < most:
+                if is_long and tightened < most:
                     tightened += 1
                     await self.record(ModelReturned(error=text, meta={"retry": "compacted"}))
                     await self.chat.compact_after(error, self.agent.policy, summarise=self.world.summarise)
-                elif error.again and waited < most:
-                    seconds = error.after if error.after is not None else 0.5 * 2**waited
+                elif failure and failure.again and waited < most:
+                    seconds = failure.after if failure.after is not None else 0.5 * 2**waited
                     waited += 1
                     await self.record(ModelReturned(error=text, meta={"retry": waited, "wait": seconds}))
                     await self.world.pause(seconds)
                 else:
                     await self.record(ModelReturned(error=text))
-                    raise
+                    raise ModelFailed(text) from error
             else:
                 if reply is not None:
                     return reply
@@ -191,10 +198,19 @@ class Run:
         if due(now.view, await now.messages(), policy) is None:
             return
         await self._begin(moment)
+        summarise = self.world.summarise
         try:
-            await self.chat.compact_if_due(policy, summarise=self.world.summarise)
+            await self.chat.compact_if_due(policy, summarise=summarise)
         except SummaryFailed as error:
             await self.record(Noted("compaction_failed", masked(error.args[0])))
+        except PromptTooLarge as least:
+            if policy != DEFAULT:
+                raise
+            # The default budget is a guess: as much as can be hidden is, and the provider decides about the rest.
+            with suppress(PromptTooLarge, SummaryFailed):
+                await self.chat.compact(
+                    replace(policy, budget=least.tokens), summarise=summarise, trigger="tokens"
+                )
 
     async def _request(self, moment: str) -> Recorded:
         """What is sent, recorded; made anew, with what has come, until nothing came while it was written down."""

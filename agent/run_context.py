@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from chatfold.agent.chat import Chat
 from chatfold.agent.limits import Limits
@@ -109,6 +109,7 @@ class RunContext:
 
 
 _current: ContextVar[RunContext | None] = ContextVar("chatfold_run", default=None)
+_task: ContextVar[asyncio.Task[Any] | None] = ContextVar("chatfold_task", default=None)
 _call: ContextVar[str] = ContextVar("chatfold_call", default="")
 
 
@@ -155,6 +156,12 @@ def enter(context: RunContext, call: str) -> None:
     """From here on, in this task and those that it starts."""
     _current.set(context)
     _call.set(call)
+    _task.set(asyncio.current_task())
+
+
+def is_tool_itself() -> bool:
+    """Is the task that we are in the tool's, and not one that it started?"""
+    return _task.get() is asyncio.current_task()
 
 
 async def inject_system_once(text: str, *, fingerprint: str, source: str = "") -> Refusal | None:

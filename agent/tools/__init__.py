@@ -13,14 +13,14 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 import msgspec
 
-from chatfold.agent.messages import ToolCall
+from chatfold.agent.messages import ToolCall, result_parts
 from chatfold.agent.models import ToolSpec
 from chatfold.agent.threads import in_thread
-from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
+from chatfold.eventlog import Data, InvalidEvent, Json, Part, Text, ToolReturned
 from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.values import make_converter
 from chatfold.projections.shapes.values import json_text
@@ -32,7 +32,6 @@ AfterCrash: TypeAlias = (
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_PARTS = Text | Reasoning | File | Data
 
 
 class BadArguments(ValueError):
@@ -179,18 +178,9 @@ def _says_failed(value: Any) -> bool:
 
 
 def _parts(value: Any) -> tuple[Part, ...]:
-    match value:
-        case None:
-            return ()
-        case str():
-            return (Text(value),)
-        case Text() | Reasoning() | File() | Data():
-            return (value,)
-        case list() | tuple() if value and all(isinstance(part, get_args(_PARTS)) for part in value):
-            return tuple(value)
     try:
-        return (Data("json", msgspec.to_builtins(value)),)
-    except (TypeError, RecursionError):
+        return result_parts(value)
+    except InvalidEvent:
         return (Text(repr(value)),)
 
 

@@ -37,14 +37,14 @@ async def kinds(store: Store, key: str = "chat") -> list[type]:
 
 
 async def until_asked(model: ScriptedModel) -> None:
-    while not model.payloads:
+    while not model.payloads:  # noqa: ASYNC110 (nobody tells us)
         await asyncio.sleep(0)
 
 
 async def test_an_exception_leaves_the_block_at_once_and_is_the_callers() -> None:
     store, model = Store.memory(), Silent([])
     began = time.monotonic()
-    with pytest.raises(KeyError, match="mine"):
+    with pytest.raises(KeyError, match="mine"):  # noqa: PT012 (what is left is a block)
         async with Agent(model, store=store, limits=QUICK) as agent:
             await agent.submit("hi", chat="chat")
             await until_asked(model)
@@ -56,7 +56,7 @@ async def test_an_exception_leaves_the_block_at_once_and_is_the_callers() -> Non
 
 async def test_what_shutdown_stopped_is_answered_after_a_restart() -> None:
     store, model = Store.memory(), Silent([])
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError):  # noqa: PT012 (what is left is a block)
         async with Agent(model, store=store, limits=QUICK) as agent:
             await agent.submit("hi", chat="chat")
             await until_asked(model)
@@ -116,7 +116,7 @@ async def test_what_failed_in_the_background_closes_the_store_all_the_same(tmp_p
         async with Agent(ScriptedModel([bug]), store=tmp_path) as agent:
             await agent.submit("hi", chat="chat")
     with pytest.raises(Exception, match="closed"):
-        await agent.store.chat("chat")
+        await (await agent.store.chat("chat")).user("too late")
 
 
 async def test_a_tool_that_does_not_return_is_left_behind_and_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -132,7 +132,7 @@ async def test_a_tool_that_does_not_return_is_left_behind_and_named(caplog: pyte
         return "at last"
 
     model = ScriptedModel([ModelReply(calls=(ToolCall("c1", "stubborn"),))])
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError):  # noqa: PT012 (what is left is a block)
         async with Agent(model, tools=[stubborn], limits=QUICK) as agent:
             await agent.submit("hi", chat="chat")
             await begun.wait()
