@@ -58,9 +58,9 @@ def a_folder(tmp_path: Path) -> Path:
 
 
 async def system(store: Store, folder: Path | None, **more: Any) -> str:
-    skills = folder.parent / "skills" if folder else None
-    given = {"about": about, "instructions": "instructions", "skills": skills, **more}
-    made, model = agent(store, ["done"], [], folder=folder, **given)
+    skills = [SkillFiles(folder.parent / "skills")] if folder else []
+    given = {"about": about, "instructions": "instructions", **more}
+    made, model = agent(store, ["done"], skills, folder=folder, **given)
     await made.run("now this", chat=KEY)
     return str(model.payloads[-1]["system"])
 
@@ -267,7 +267,6 @@ async def test_nothing_that_a_tool_or_a_user_said_is_in_a_system_role(store: Sto
 # --- the user's words ------------------------------------------------------------------------------------
 
 TEXTS = [
-    "",
     " ",
     "\r\n\t \n",
     "  hi  \r\n",
