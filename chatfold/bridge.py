@@ -92,7 +92,7 @@ class _Kind(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _bridged(getattr(cls.of, name))  # type: ignore[attr-defined]
+        return _bridged(getattr(cls.of, name))
 
 
 class Proxy(metaclass=_Kind):

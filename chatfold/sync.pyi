@@ -1,6 +1,6 @@
 """Written by ``python -m tests.support.sync_stub`` from the async classes. Do not edit."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self, overload
@@ -43,14 +43,14 @@ class Store:
     def chat(self, key: str) -> Chat:
         """The chat of this key, as it is now. There need not be one yet."""
 
-    def chats(self, prefix: str = "", *, where: Mapping[str, str] | None = None) -> Iterator[Listed]:
+    def chats(self, prefix: str = "", *, where: Mapping[str, str] | None = None) -> Generator[Listed]:
         """The chats: titles, counts, last activity. Of those that did not change since the last time nothing is read.
 
         ``prefix``: of the key. ``where``: words that a chat must have, as ``{"user": "u7"}``: those of ``ChatStarted.meta``.
         A chat that cannot be read is listed with its error, unless words are asked for.
         """
 
-    def follow(self, since: str = "") -> Iterator[Change]:
+    def follow(self, since: str = "") -> Generator[Change]:
         """The chats that change, in any process, each at least once after its last change. ``since``: the ``mark`` of a change, to go
         on after it; without it, all chats come first.
         """
@@ -83,7 +83,7 @@ class Moment:
     def now(self) -> Moment:
         """A moment that stays as it is. A ``Chat`` first takes in what others have written."""
 
-    def entries(self, first: int = 1, last: int | None = None) -> Iterator[Entry]:
+    def entries(self, first: int = 1, last: int | None = None) -> Generator[Entry]:
         """The entries ``first`` … ``last``, or up to here."""
 
     @overload
@@ -163,7 +163,7 @@ class Moment:
     def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> Path:
         """Writes the chat to a file, or what of it the form shows; gives its path. The file is there when it is complete."""
 
-    def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Iterator[bytes]:
+    def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Generator[bytes]:
         """The same, in pieces."""
 
 class Chat(Moment):
@@ -335,16 +335,16 @@ class Chat(Moment):
     def seq_of(self, point: Point) -> int:
         """Which entry is meant."""
 
-    def follow(self, after: int = 0) -> Iterator[Entry]:
+    def follow(self, after: int = 0) -> Generator[Entry]:
         """The entries after this seq: what is there, then what comes, from any process."""
 
-    def moments(self, after: int = 0) -> Iterator[Moment]:
+    def moments(self, after: int = 0) -> Generator[Moment]:
         """The chat as it was after each of these entries: what was, then what comes."""
 
     def redact(self, *seqs: int, reason: str = "") -> dict[str, list[int]]:
         """Erases what these entries say, for good, here and in forks; says where that was."""
 
-    def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Iterator[bytes]: ...
+    def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Generator[bytes]: ...
 
 class Agent:
     def __init__(

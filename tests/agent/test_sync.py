@@ -61,7 +61,7 @@ def test_a_decision_reads_what_is_in_memory_and_is_told_that_it_cannot_wait() ->
     [entry] = chat.append_if(lambda now: [events.Noted("seen", now.seq)])
     assert entry.event == events.Noted("seen", 0)
     with pytest.raises(InLoop, match="it was called on the event loop"):
-        chat.append_if(lambda now: now.messages() and [])
+        chat.append_if(lambda now: [events.Noted(str(now.messages()))])
 
 
 def test_followers_are_iterators_that_can_be_left() -> None:
@@ -132,4 +132,4 @@ def test_errors_are_those_of_chatfold() -> None:
     with sync.Store.memory() as store, pytest.raises(ChatfoldError):
         store.chat("").user("hi")
     with pytest.raises(AttributeError, match="nonsense"):
-        sync.Store.memory().nonsense  # noqa: B018
+        sync.Store.memory().nonsense  # type: ignore[attr-defined]  # noqa: B018

@@ -12,7 +12,7 @@ from pathlib import Path
 PLACE = Path(__file__).parents[2]
 STUB = PLACE / "chatfold" / "sync.pyi"
 CLASSES = {"Store": "store", "Moment": "moment", "Chat": "chat", "Agent": "agent"}
-_ITERATORS = {"AsyncIterator": "Iterator", "AsyncGenerator": "Iterator"}
+_ITERATORS = {"AsyncIterator": "Generator", "AsyncGenerator": "Generator"}
 _SPECIAL = ("__init__", "__getitem__")
 _CONTEXT = "def __enter__(self) -> Self: ...\ndef __exit__(self, *error: object) -> None: ..."
 _HEAD = '"""Written by ``python -m tests.support.sync_stub`` from the async classes. Do not edit."""\n'
@@ -34,22 +34,12 @@ def stub() -> str:
         name: ast.parse((PLACE / "agent" / f"{module}.py").read_text()) for name, module in CLASSES.items()
     }
     classes = [_class(name, tree) for name, tree in trees.items()]
-    used = {
-        word.id
-        for one in classes
-        for node in ast.walk(one)
-        for word in (ast.walk(ast.parse(node.value)) if _is_text_annotation(node) else (node,))
-        if isinstance(word, ast.Name)
-    }
+    used = {node.id for one in classes for node in ast.walk(one) if isinstance(node, ast.Name)}
     imports = {
         line for name, tree in trees.items() for line in _imports(CLASSES[name], tree, used - {*CLASSES})
     }
-    lines = [_HEAD, *sorted(imports), "from collections.abc import Iterator", "from typing import Self"]
+    lines = [_HEAD, *sorted(imports), "from collections.abc import Generator", "from typing import Self"]
     return "\n".join([*lines, *map(ast.unparse, classes)]) + "\n"
-
-
-def _is_text_annotation(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value in CLASSES
 
 
 def _imports(module: str, tree: ast.Module, used: set[str]) -> Iterator[str]:
