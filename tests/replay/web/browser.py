@@ -44,7 +44,7 @@ def opened(browser: Browser, base: str, *, lost: bool = False, **options: Any) -
             wrong.append(f"console: {said.text}") if not (lost and "Failed to load" in said.text) else None
         ),
     )
-    page.on("dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
     page.on(
         "request", lambda one: wrong.append(f"request: {one.url}") if not one.url.startswith(base) else None
     )
