@@ -385,7 +385,7 @@ class Chat(Moment):
         while low < high:
             middle = (low + high + 1) // 2
             [entry] = [entry async for entry in self.log.read(self.key, middle, middle)]
-            low, high = (middle, high) if entry.ts <= ts else (low, middle - 1)
+            low, high = (middle, high) if entry.time <= ts else (low, middle - 1)
         return low
 
     async def follow(self, after: int = 0) -> AsyncIterator[Moment]:

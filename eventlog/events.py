@@ -360,6 +360,11 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         """What the next entry's ``prev`` says."""
         return self.was or self.sum
 
+    @property
+    def time(self) -> int:
+        """When it was said: the time to show."""
+        return self.ts if self.said_at is None else self.said_at
+
 
 class Head(msgspec.Struct, frozen=True):
     """The end of a log. ``(seq, sum)`` names the whole history up to there; an empty chat is ``Head()``."""

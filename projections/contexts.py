@@ -189,11 +189,11 @@ def _of_the_whole_log(then: Contexts, now: Contexts) -> Contexts:
     return msgspec.structs.replace(now, active=active, since=then.since, shelf=then.shelf)
 
 
-@projection(Contexts, version=5, rewinds=_of_the_whole_log)
+@projection(Contexts, version=6, rewinds=_of_the_whole_log)
 def contexts(state: Contexts, entry: Entry) -> Contexts:
     if entry.seq == 1:
-        active = msgspec.structs.replace(state.active, created=entry.ts)
-        state = msgspec.structs.replace(state, began=entry.ts, active=active)
+        active = msgspec.structs.replace(state.active, created=entry.time)
+        state = msgspec.structs.replace(state, began=entry.time, active=active)
     event = entry.event
     if type(event) is MessageAdded:
         if event.origin == "audit" or event.role not in ("user", "assistant"):
@@ -218,7 +218,7 @@ def _control(state: Contexts, entry: Entry) -> Control | None:
     """What the entry asks for, if it can be meant: seqs that do not lie before it are nobody's.
 
     Of a ``rewound`` the fold has already made what it goes back to."""
-    seq, ts = entry.seq, entry.ts
+    seq, ts = entry.seq, entry.time
     match entry.event:
         case ChatStarted(title=title):
             return Control(seq, ts, "started", title=clipped(title, _TITLE))

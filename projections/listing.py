@@ -29,17 +29,17 @@ class Outline(msgspec.Struct, frozen=True):
     messages: int = 0  # of users and assistants
     turns: int = 0  # questions of users
     created: int = 0  # when, in epoch milliseconds
-    active: int = 0  # when anything was last recorded
+    active: int = 0  # when anything was last said or done
     role: str = ""  # who spoke last
     preview: str = ""  # the beginning of what was said last
     titled: bool = False  # the title was given as such
     words: dict[str, str] = {}  # by which chats are chosen from a list
 
 
-@projection(Outline, version=2)
+@projection(Outline, version=3)
 def outline(state: Outline, entry: Entry) -> Outline:
     title, messages, turns, created, _, role, preview, titled, words = msgspec.structs.astuple(state)
-    event, ts = entry.event, entry.ts
+    event, ts = entry.event, entry.time
     if type(event) is MessageAdded:
         if event.origin == "exec" and event.role in ("user", "assistant"):
             role, preview = event.role, one_line(text_of(event.parts), _PREVIEW)

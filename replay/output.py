@@ -8,9 +8,7 @@ Data goes to stdout, everything else to stderr. Whoever stops reading (``| head`
 """
 
 import asyncio
-import math
 import os
-import re
 import subprocess
 import sys
 import time
@@ -20,6 +18,7 @@ from typing import IO, Any
 
 import msgspec
 
+from chatfold.replay.inspect.serial import json_object
 from chatfold.replay.terminal import (
     Cell,
     Style,
@@ -31,7 +30,6 @@ from chatfold.replay.terminal import (
     wants_colour,
 )
 
-VERSION = 1
 _AFTER = 0.5  # seconds before progress is told
 _WIDTH = 100
 _CAP = 1 << 16  # characters of a text that a terminal is shown
@@ -77,8 +75,7 @@ class Out:
 
     def value(self, value: msgspec.Struct | Mapping[str, Any]) -> None:
         """A value for programs."""
-        fields = msgspec.to_builtins(value, enc_hook=str)
-        self._write(as_json({"v": VERSION, **fields}))
+        self._write(json_object(value))
 
     def line(self, text: str = "", style: Style = "") -> None:
         """A line of our own words, with what others said made safe."""
@@ -241,46 +238,3 @@ def _pager() -> list[str]:
     except ValueError:  # a quote that is not closed
         return []
     return command if command and shutil.which(command[0]) else []
-
-
-def as_json(value: Any) -> str:
-    """On one line. What JSON cannot hold, or not as the others write it, is given as near as can be: half a character is
-    escaped, and what is no number is null. What could steer a terminal is escaped, too: to programs it is the same."""
-    try:
-        written = msgspec.json.encode(value).decode()
-    except UnicodeEncodeError:
-        import json  # noqa: PLC0415 (seldom needed)
-
-        return json.dumps(_finite(msgspec.to_builtins(value)), separators=(",", ":"))
-    return _ODD.sub(lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), written)
-
-
-def indented(value: Any) -> str:
-    """The same on many lines."""
-    written = as_json(value)
-    try:
-        return msgspec.json.format(written, indent=2)
-    except msgspec.DecodeError:  # it knows no half characters, not even escaped
-        import json  # noqa: PLC0415
-
-        return json.dumps(json.loads(written), indent=2)
-
-
-def _finite(value: Any) -> Any:
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case dict():
-            return {key: _finite(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_finite(item) for item in value]
-    return value
-
-
-_ODD = re.compile(r"[^ -~]+")  # in JSON on one line they stand in strings only
-
-
-def _escaped(text: str) -> str:
-    import json  # noqa: PLC0415
-
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)

@@ -57,6 +57,7 @@ class ChatWriter:
         self._used: set[str] = set()  # keys of entries that were gone back behind
         self._rewrites = 0
         self._titles: set[str] = set()
+        self._time: int | None = None  # of the newest entry: what has none of its own was said then
 
     @property
     def exists(self) -> bool:
@@ -69,6 +70,7 @@ class ChatWriter:
             if entry.key is None or not entry.key.startswith(self._prefix):
                 continue
             key = entry.key.removeprefix(self._prefix)
+            self._time = entry.said_at or self._time
             if key.startswith(_TITLE):
                 self._titles.add(key)
             elif key.startswith(_REWRITTEN) and isinstance(entry.event, Rewound):
@@ -117,7 +119,9 @@ class ChatWriter:
         key = f"{_TITLE}{xxh3_64_intdigest(title.encode('utf-8', 'replace')):x}"
         if not title or key in self._titles:
             return 0
-        [entry] = await self._log.append(self.chat, ChatStarted("", title), keys=[self._prefix + key])
+        [entry] = await self._log.append(
+            self.chat, ChatStarted("", title), keys=[self._prefix + key], said_at=[self._time]
+        )
         self._titles.add(key)
         self._head = max(self._head, entry.seq)
         self.written += 1
@@ -153,8 +157,11 @@ class ChatWriter:
     async def _append(self, batch: list[Item]) -> None:
         seqs = array("Q", self._seqs)
         events: list[Event] = []
+        times: list[int | None] = []
         for number, item in enumerate(batch, self._head + 1):
             going_back = item.key.startswith(_REWRITTEN)
+            self._time = item.said_at or self._time
+            times.append(self._time)
             events.append(item.event if going_back else self._resolved(item.event, self._seq_of))
             if not going_back:
                 self._seqs.append(number)
@@ -165,7 +172,7 @@ class ChatWriter:
                 after=self._head,
                 run=batch[0].run,
                 keys=[self._prefix + self._free(item) for item in batch],
-                said_at=[item.said_at for item in batch],
+                said_at=times,
             )
         except InvalidEvent as error:
             self._seqs = seqs

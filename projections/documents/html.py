@@ -163,7 +163,7 @@ class Page:
 
 def _head(entry: Entry, what: str) -> str:
     erased = "" if entry.was is None else " · ▒ erased"
-    time = time_of(entry.ts)
+    time = time_of(entry.time)
     return (
         f'<h2>{what}{erased}</h2> <time datetime="{time.replace(" ", "T")}Z">{time}</time> '
         f'<a class="at" href="#e{entry.seq}">#{entry.seq}</a>'

@@ -121,7 +121,7 @@ def _json(value: Json) -> str:
 
 def _stamp(entry: Entry) -> str:
     erased = "" if entry.was is None else " · erased"
-    return f"{erased} · {time_of(entry.ts)} UTC · {_at(entry.seq)}"
+    return f"{erased} · {time_of(entry.time)} UTC · {_at(entry.seq)}"
 
 
 def _at(seq: int) -> str:

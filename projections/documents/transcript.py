@@ -44,14 +44,14 @@ def said_by(entries: Iterable[Entry]) -> Iterator[Said]:
     for entry in entries:
         match entry.event:
             case MessageAdded(role, parts, origin, meta):
-                yield Said(entry.seq, entry.ts, entry.run, role, origin, parts, meta, "message")
+                yield Said(entry.seq, entry.time, entry.run, role, origin, parts, meta, "message")
             case SendRequested(send=send) as request:
                 asked[send] = request, entry.run
             case SendConfirmed(send=send, meta=meta) if send in asked:
                 request, run = asked.pop(send)
                 run = entry.run if run is None else run
                 meta = {**request.meta, **meta}
-                yield Said(entry.seq, entry.ts, run, "assistant", "exec", request.parts, meta, "send")
+                yield Said(entry.seq, entry.time, run, "assistant", "exec", request.parts, meta, "send")
 
 
 def words_said(parts: Iterable[Part]) -> str:

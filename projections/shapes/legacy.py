@@ -177,7 +177,7 @@ class _Record:
         if role != "tool" and not self.waiting:
             self.close()
         self.messages += 1
-        row = {"id": f"m{self.messages:03}", "ts": _iso(entry.ts), "type": "msg", "role": role}
+        row = {"id": f"m{self.messages:03}", "ts": _iso(entry.time), "type": "msg", "role": role}
         row |= {key: value for key, value in more.items() if value} | {"content": content}
         self.rows.append(row)
         self.own(entry.seq, row)
@@ -189,7 +189,7 @@ class _Record:
 
     def event(self, entry: Entry, tag: str, data: Object) -> None:
         number = len(self.rows) - self.messages + 1
-        row = {"id": f"e{number:03}", "ts": _iso(entry.ts), "type": "evt", "event": tag, "data": data}
+        row = {"id": f"e{number:03}", "ts": _iso(entry.time), "type": "evt", "event": tag, "data": data}
         if isinstance(entry.event, Noted) and entry.event.ref in self.owners:
             row["ref_msg_id"] = self.owners[entry.event.ref]["id"]
         self.rows.append(row)

@@ -216,7 +216,7 @@ class _Export:
     def _metadata(self, entry: Entry, kind: str) -> Object:
         chat = {"chatKey": self.chat_key} if self.chat_key else {}
         run = {"runId": entry.run} if entry.run is not None else {}
-        return {"ts": entry.ts, **chat, **run, "kind": kind}
+        return {"ts": entry.time, **chat, **run, "kind": kind}
 
     def _new(self, entry: Entry, role: str, head: Object, place: tuple[int, bool]) -> Object:
         unique = _unique(head.get("id", f"m{entry.seq}"), self.ids)

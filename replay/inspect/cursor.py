@@ -19,10 +19,11 @@ from typing import Any
 from chatfold.agent import Chat, Moment, Store
 from chatfold.agent.views import Opened, fold_on, open_view
 from chatfold.eventlog import Entry, Redacted
-from chatfold.projections import Projection, View
+from chatfold.projections import Projection, View, contexts
 from chatfold.replay.inspect.address import Point, point
 from chatfold.replay.inspect.places import LAST, find_chat, opened
 from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.inspect.sizes import Chart, Sizes
 
 _APART = 256  # entries between two views that are kept
 _KEPT = 64  # of them
@@ -45,6 +46,7 @@ class Replay(Moment):
         super().__init__(chat.log, chat.key, chat.opened)
         self.chat = chat  # as it was when the replay began, unless it is refreshed
         self._kept: dict[int, View] = {}
+        self._sizes = Sizes()
 
     async def now(self) -> Moment:
         """What stays when the cursor moves on."""
@@ -64,6 +66,7 @@ class Replay(Moment):
         if not isinstance(to, int):
             to = await seq_of(self.chat, point(to) if isinstance(to, str) else to)
         elif not 0 <= to <= self.end:
+            await self.refresh()  # it may have been written meanwhile
             await seq_of(self.chat, Point("seq", to))  # says what there is instead
         if to != self.seq:
             await self._go(to)
@@ -83,8 +86,21 @@ class Replay(Moment):
         new = self.log.read(self.key, before + 1, self.end)
         if any([isinstance(entry.event, Redacted) async for entry in new]):
             self._kept.clear()  # they may hold what was erased
+            self._sizes = Sizes()
             self._opened = await self._open(self.seq)
         return self.end > before
+
+    async def follow(self) -> AsyncIterator[int]:
+        """The new end, each time something was written, by any process. The cursor stays where it is."""
+        async for _ in self.chat.follow(self.end):
+            if await self.refresh():
+                yield self.end
+
+    async def chart(self, width: int, *, first: int = 1, last: int | None = None) -> Chart:
+        """The size of the context over the chat, or a part of it. What was read for it is kept; only new entries are read again."""
+        now = await self.chat.now()
+        await self._sizes.read_on(now)
+        return self._sizes.chart(now[contexts], width, first=first, last=last)
 
     async def _go(self, to: int) -> None:
         near = max((seq for seq in (*self._kept, self.seq) if seq <= to), default=-1)

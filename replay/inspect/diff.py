@@ -18,9 +18,10 @@ from chatfold.eventlog import Compacted, CompactionReverted, Entry, Json, Rewoun
 from chatfold.projections import IndexRow, Message, Tokens, contexts
 from chatfold.projections.prompt import first_difference
 from chatfold.projections.tokens import Counter, estimate
-from chatfold.replay.inspect.items import Item, item_of, items_of, kind_name, numbered
+from chatfold.replay.inspect.entries import kind_name
+from chatfold.replay.inspect.items import Item, item_of, items_of
 from chatfold.replay.inspect.matching import keyed, out_of_order, sent, shared
-from chatfold.replay.inspect.points import SWITCHES
+from chatfold.replay.inspect.points import SWITCHES, numbered
 
 Cache: TypeAlias = Literal["whole", "part", "lost"]
 """Of what a provider has cached of the first prompt, the second one can use all, some, or nothing but system messages."""

@@ -46,10 +46,9 @@ from chatfold.eventlog import (
 from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
 from chatfold.projections.usage import spent
-from chatfold.replay.inspect.items import kind_name
 
 # What a list calls each kind of event, and the sign that goes with it: nothing is told by colour alone.
-_CALLED: dict[type, tuple[str, str]] = {
+_LABELS: dict[type, tuple[str, str]] = {
     ChatStarted: ("started", "◦"),
     Forked: ("forked", "⑂"),
     ToolCalled: ("call", "→"),
@@ -82,6 +81,11 @@ _FAILED = "✗"
 _FAILURES = frozenset(("compaction_failed", "callback_failed"))
 
 
+def kind_name(event: Event) -> str:
+    """What the event is called on disk: ``message_added``."""
+    return event.name if isinstance(event, Unknown) else str(type(event).__struct_config__.tag)
+
+
 class Row(msgspec.Struct, frozen=True):
     """``kind``: the event's name on disk. ``what``: what a list calls it. ``name``: ``c2``, if it has one in addresses."""
 
@@ -102,18 +106,18 @@ def row(entry: Entry, turn: int = 0, name: str = "", *, most: int | None = None)
     """``turn``, ``name``: see ``points``. ``most``: characters of the text, on one line; None: all of it, as it was said."""
     event = entry.event
     failed = is_failure(event)
-    what, glyph = _called(event)
-    text = told(event) if most is None else one_line(told(event, most), most)
+    what, glyph = _label(event)
+    text = describe(event) if most is None else one_line(describe(event, most), most)
     glyph = _FAILED if failed else glyph
     return Row(
-        entry.seq, entry.ts, turn, kind_name(event), what, glyph, text, failed, entry.run, entry.id, name
+        entry.seq, entry.time, turn, kind_name(event), what, glyph, text, failed, entry.run, entry.id, name
     )
 
 
-def _called(event: Event) -> tuple[str, str]:
+def _label(event: Event) -> tuple[str, str]:
     if isinstance(event, MessageAdded):
         return event.role, _ROLES.get(event.role, "·")
-    return _CALLED[type(event)]
+    return _LABELS[type(event)]
 
 
 def is_failure(event: Event) -> bool:
@@ -129,17 +133,17 @@ def is_failure(event: Event) -> bool:
     return False
 
 
-def told(event: Event, most: int = 1 << 62) -> str:
+def describe(event: Event, most: int = 1 << 62) -> str:
     """What happened, in the words of whoever said it; of very long ones the beginning is enough."""
     match event:
         case MessageAdded(parts=parts, origin=origin):
-            return (f"({origin}) " if origin != "exec" else "") + parts_told(parts, most)
+            return (f"({origin}) " if origin != "exec" else "") + describe_parts(parts, most)
         case ToolCalled(name=name, args=args):
             return f"{name} {json_text(args)}" if args is not None else name
         case ToolReturned(parts=parts) | SendRequested(parts=parts):
-            return parts_told(parts, most)
+            return describe_parts(parts, most)
         case Injected(source=source, parts=parts):
-            return (f"({source}) " if source else "") + parts_told(parts, most)
+            return (f"({source}) " if source else "") + describe_parts(parts, most)
         case ModelCalled() | ModelReturned():
             return _model(event)
         case Compacted(first=first, last=last, count=count, summary=summary, trigger=trigger):
@@ -197,7 +201,7 @@ def _joined(*words: str) -> str:
     return " · ".join(word for word in words if word)
 
 
-def parts_told(parts: Iterable[Part], most: int = 1 << 62) -> str:
+def describe_parts(parts: Iterable[Part], most: int = 1 << 62) -> str:
     said = []
     for part in parts:
         match part:
@@ -211,3 +215,21 @@ def parts_told(parts: Iterable[Part], most: int = 1 << 62) -> str:
             case Text(text=text):
                 said.append(text[:most])
     return "\n".join(said)
+
+
+# --- a piece of a long one -------------------------------------------------------------------------------
+
+
+class Body(msgspec.Struct, frozen=True):
+    """The characters from ``first`` on of what entry ``seq`` says, which has ``total``."""
+
+    seq: int
+    first: int
+    total: int
+    text: str
+
+
+def body_of(entry: Entry, first: int = 0, most: int = 1 << 16) -> Body:
+    """A range of its text, so that nobody has to take 5 MB to see the beginning."""
+    text = describe(entry.event)
+    return Body(entry.seq, first, len(text), text[first : first + most])

@@ -1,4 +1,4 @@
-"""The family of a chat: what it was forked from, and what was forked from it, in the order of a tree."""
+"""forks: which chat was forked from which, as a tree. A parent that is gone keeps its place as long as a fork names it."""
 
 from collections.abc import Iterable
 
@@ -8,42 +8,77 @@ from chatfold.agent.store import Listed
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """``at``: the last entry it has in common with its parent."""
+    """``depth`` 0: of nobody. ``at``: the last entry it has in common with its parent. ``is_last``: no sibling follows."""
 
     key: str
-    depth: int
+    depth: int = 0
+    parent: str = ""
     at: int = 0
+    turns: int = 0
+    active: int = 0
     title: str = ""
     is_gone: bool = False
+    is_last: bool = True
 
 
 def family(chats: Iterable[Listed], key: str) -> list[Branch]:
     """All that are of one origin with the chat, each below its parent, by where they were forked off."""
     known = {one.key: one for one in chats}
-    children: dict[str, list[Listed]] = {}
-    for one in known.values():
-        if one.parent is not None and one.parent.parent != one.key:
-            children.setdefault(one.parent.parent, []).append(one)
+    return _below(known, _children(known), _origin(known, key))
+
+
+def forest(chats: Iterable[Listed], *, alone: bool = True) -> list[Branch]:
+    """The families of all chats; ``alone``: those of one chat, too."""
+    known = {one.key: one for one in chats}
+    children = _children(known)
     found: list[Branch] = []
-    met: set[str] = set()  # a chat may be gone, and another of its key be a fork of its own fork
-    below: list[tuple[str, int]] = [(_origin(known, key), 0)]
-    while below:
-        name, depth = below.pop()
-        if name in met:
-            continue
-        met.add(name)
-        here = known.get(name)
-        parent = here.parent if here else None
-        title = here.outline.title if here else ""
-        found.append(Branch(name, depth, parent.at if parent else 0, title, here is None))
-        forks = sorted(children.get(name, ()), key=lambda one: (one.parent.at if one.parent else 0, one.key))
-        below += [(one.key, depth + 1) for one in reversed(forks)]
+    met: set[str] = set()
+    for key in sorted(known):
+        if key not in met:
+            branches = _below(known, children, _origin(known, key))
+            met.update(one.key for one in branches)
+            met.add(key)
+            if alone or len(branches) > 1:
+                found += branches
     return found
 
 
+def _children(known: dict[str, Listed]) -> dict[str, list[Listed]]:
+    children: dict[str, list[Listed]] = {}
+    for one in sorted(known.values(), key=lambda one: (one.parent.at if one.parent else 0, one.key)):
+        if one.parent is not None and one.parent.parent != one.key:
+            children.setdefault(one.parent.parent, []).append(one)
+    return children
+
+
 def _origin(known: dict[str, Listed], key: str) -> str:
+    """They may go round: a fork can take the key of a chat that is gone, and that it comes from."""
     met = {key}
     while (one := known.get(key)) and one.parent is not None and one.parent.parent not in met:
         key = one.parent.parent
         met.add(key)
     return key
+
+
+def _below(known: dict[str, Listed], children: dict[str, list[Listed]], top: str) -> list[Branch]:
+    """Forks of forks may be deeper than Python's stack."""
+    found: list[Branch] = []
+    met: set[str] = set()
+    below = [(top, 0, True)]
+    while below:
+        key, depth, is_last = below.pop()
+        if key in met:
+            continue
+        met.add(key)
+        found.append(_branch(known.get(key), key, depth, is_last=is_last))
+        forks = [one.key for one in children.get(key, ()) if one.key not in met]
+        below += [(one, depth + 1, one == forks[-1]) for one in reversed(forks)]
+    return found
+
+
+def _branch(one: Listed | None, key: str, depth: int, *, is_last: bool) -> Branch:
+    if one is None:
+        return Branch(key, depth, is_gone=True, is_last=is_last)
+    parent, at = (one.parent.parent, one.parent.at) if one.parent and depth else ("", 0)
+    said = one.outline
+    return Branch(key, depth, parent, at, said.turns, said.active, said.title, is_last=is_last)

@@ -8,16 +8,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from chatfold.agent import Moment
-from chatfold.eventlog import Data, Event, File, Part, Reasoning, Text, Unknown
-from chatfold.projections import Contexts, IndexRow, Message, Tokens, contexts
-from chatfold.projections.contexts import Control
+from chatfold.projections import Message
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
 from chatfold.projections.tokens import Counter, estimate
-from chatfold.replay.inspect.points import SWITCHES
+from chatfold.replay.inspect.entries import describe_parts
 
 PREVIEW = 160
 _SUMMARY_LINES, _RECALLED_LINES = SUMMARY.count("\n"), RECALLED.count("\n")  # of the labels: ``kind`` says it
@@ -51,65 +48,18 @@ class Item(msgspec.Struct, frozen=True):
     text: str  # its beginning, on one line
 
 
-class InForce(msgspec.Struct, frozen=True):
-    """A compaction whose summary the model sees. ``number``: as in ``c2``."""
-
-    number: int
-    seq: int
-    first: int
-    last: int
-
-
-class Inspected(msgspec.Struct, frozen=True):
-    """The active context of a chat at a moment, and what is archived there."""
-
-    chat: str
-    seq: int
-    turn: int
-    id: str
-    title: str
-    items: tuple[Item, ...]
-    tokens: Tokens
-    by_kind: dict[Kind, int]  # tokens; only the kinds that are there
-    compactions: tuple[InForce, ...]
-    archive: tuple[IndexRow, ...]  # last left first
-    shelved: int  # contexts on the shelf, with those that are not listed
-
-
-async def context_of(
-    moment: Moment, context_id: str | None = None, *, rows: int | None = 20, count: Counter = estimate
-) -> Inspected:
-    """What the model sees of the active context, or would see of another; ``rows``: the most of the archive."""
-    now = await moment.now()
-    state = now[contexts]
-    items = items_of(await now.messages(context=context_id), count)
-    id = context_id or state.active.id  # noqa: A001
-    context = state.active if id == state.active.id else state.shelf[id]
-    numbers = numbered(state)
-    return Inspected(
-        now.key,
-        now.seq,
-        state.turn_at(now.seq),
-        id,
-        context.title,
-        items,
-        Tokens(sum(item.tokens for item in items), count is estimate),
-        by_kind(items),
-        tuple(InForce(numbers[top.seq][1], top.seq, top.first, top.last) for top in now.window(id).summaries),
-        tuple(await now.contexts(rows)),
-        len(state.shelf),
-    )
-
-
 def items_of(messages: Iterable[Message], count: Counter = estimate) -> tuple[Item, ...]:
     return tuple(item_of(message, count) for message in messages)
 
 
 def item_of(message: Message, count: Counter = estimate) -> Item:
-    seq = message.seqs[0] if message.seqs else 0
-    return Item(
-        seq, message.seqs, kind_of(message), message.role, tokens_of(message, count), preview(message)
-    )
+    """Made once of a message: a prompt that goes on keeps its messages."""
+    kept: dict[object, Item] = vars(message).setdefault("items", {})
+    if count not in kept:
+        seq = message.seqs[0] if message.seqs else 0
+        tokens = tokens_of(message, count)
+        kept[count] = Item(seq, message.seqs, kind_of(message), message.role, tokens, preview(message))
+    return kept[count]
 
 
 def by_kind(items: Iterable[Item]) -> dict[Kind, int]:
@@ -132,42 +82,22 @@ def kind_of(message: Message) -> Kind:
 
 def preview(message: Message, most: int = PREVIEW) -> str:
     """What it says, on one line."""
-    said = [_part(part) for part in message.parts]
+    return one_line(text_of(message, 4 * most, is_labelled=False), most)
+
+
+def text_of(message: Message, most: int = 1 << 62, *, is_labelled: bool = True) -> str:
+    """All that it says, all that it calls and was answered, part by part; of each part the first ``most`` characters.
+
+    ``is_labelled`` False: without the label that tells the model what a summary or a recalled context is.
+    """
+    said = [describe_parts(message.parts, most)] if message.parts else []
     said += [
-        f"{call.name}({json_text(call.args) if call.args is not None else ''})" for call in message.calls
+        f"→ {call.name} {json_text(call.args) if call.args is not None else ''}"[:most].rstrip()
+        for call in message.calls
     ]
     for result in message.results:
-        said.append(f"{result.name}{' failed' if result.failed else ''}:")
-        said += map(_part, result.parts)
-    text = " ".join(filter(None, said))
+        failed = " failed" if result.failed else ""
+        said.append(f"← {result.name}{failed}: {describe_parts(result.parts, most)}")
     label = {"summary": _SUMMARY_LINES, "recalled": _RECALLED_LINES}.get(message.kind, 0)
-    return one_line(text.split("\n", label)[-1], most)
-
-
-def _part(part: Part) -> str:
-    match part:
-        case Text(text=text):
-            return text
-        case Reasoning(text=text):
-            return f"[thinking: {text}]" if text else "[thinking]"
-        case File(media_type=kind, name=name):
-            return f"[file {name or kind}]"
-        case Data(name=name, data=data):
-            return f"[{name}: {json_text(data)}]"
-
-
-def numbered(state: Contexts) -> dict[int, tuple[Control, int]]:
-    """Each context event by its seq, with its number among those of its sort: ``c2`` is the second compaction of the
-    log, ``s3`` the third time that another context became the active one, or should have."""
-    counts: dict[str, int] = {}
-    found: dict[int, tuple[Control, int]] = {}
-    for control in state.controls:
-        sort = "switch" if control.kind in SWITCHES else control.kind
-        counts[sort] = counts.get(sort, 0) + 1
-        found[control.seq] = control, counts[sort]
-    return found
-
-
-def kind_name(event: Event) -> str:
-    """What the event is called on disk: ``message_added``."""
-    return event.name if isinstance(event, Unknown) else str(type(event).__struct_config__.tag)
+    text = "\n".join(filter(None, said))
+    return text if is_labelled else text.split("\n", label)[-1]

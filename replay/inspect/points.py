@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from chatfold.agent import Chat, Moment
 from chatfold.eventlog import ModelCalled, NoSuchPoint
 from chatfold.projections import Contexts, contexts, lineage, usage
+from chatfold.projections.contexts import Control
 from chatfold.projections.usage import EVERY
 from chatfold.replay.inspect.address import HEAD, Address, Point
 
@@ -109,6 +110,18 @@ def names(state: Contexts) -> dict[int, str]:
     found: dict[int, str] = {}
     for letter, kinds in (("c", COMPACTIONS), ("s", SWITCHES)):
         found |= {seq: f"{letter}{number}" for number, seq in enumerate(controls(state, kinds), 1)}
+    return found
+
+
+def numbered(state: Contexts) -> dict[int, tuple[Control, int]]:
+    """Each context event by its seq, with its number among those of its sort: ``c2`` is the second compaction of the
+    log, ``s3`` the third time that another context became the active one, or should have."""
+    counts: dict[str, int] = {}
+    found: dict[int, tuple[Control, int]] = {}
+    for control in state.controls:
+        sort = "switch" if control.kind in SWITCHES else control.kind
+        counts[sort] = counts.get(sort, 0) + 1
+        found[control.seq] = control, counts[sort]
     return found
 
 

@@ -19,7 +19,7 @@ from chatfold.eventlog import (
 from chatfold.projections import contexts
 from chatfold.projections.text import one_line
 from chatfold.projections.usage import spent
-from chatfold.replay.inspect.entries import is_failure, parts_told, row
+from chatfold.replay.inspect.entries import describe_parts, is_failure, row
 from chatfold.replay.inspect.points import names
 
 Wanted = Callable[[Entry], bool]
@@ -115,7 +115,7 @@ async def turns(chat: Moment, first: int, last: int) -> AsyncIterator[Turn]:
         if now is None or number != now.turn:
             if now is not None:
                 yield now
-            now = Turn(number, entry.seq, entry.seq, entry.ts, "", tools={}, marks=[])
+            now = Turn(number, entry.seq, entry.seq, entry.time, "", tools={}, marks=[])
         _take(now, entry, called.get(entry.seq, ""))
     if now is not None:
         yield now
@@ -126,9 +126,9 @@ def _take(turn: Turn, entry: Entry, name: str) -> None:
     turn.failures += is_failure(entry.event)
     match entry.event:
         case MessageAdded(role="user", origin="exec", parts=parts):
-            turn.question = one_line(parts_told(parts, _BEGINNING), _BEGINNING)
+            turn.question = one_line(describe_parts(parts, _BEGINNING), _BEGINNING)
         case MessageAdded(role="assistant", origin="exec", parts=parts):
-            turn.answer = one_line(parts_told(parts, _BEGINNING), _BEGINNING)
+            turn.answer = one_line(describe_parts(parts, _BEGINNING), _BEGINNING)
         case ToolCalled(name=tool):
             turn.tools[tool] = turn.tools.get(tool, 0) + 1
         case ModelReturned(usage=usage):

@@ -29,8 +29,9 @@ from chatfold.projections.lifetimes import Stay, stays, summary_stays
 from chatfold.projections.spans import Spans, includes, spans
 from chatfold.projections.text import one_line
 from chatfold.projections.tokens import of_event
-from chatfold.replay.inspect.items import PREVIEW, kind_name, numbered
-from chatfold.replay.inspect.points import names
+from chatfold.replay.inspect.entries import kind_name
+from chatfold.replay.inspect.items import PREVIEW
+from chatfold.replay.inspect.points import names, numbered, request_number
 
 _ENTRY = re.compile(r"e(\d{1,15})")
 _WORDS = 1000  # of a text are looked for in a summary
@@ -57,11 +58,15 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """One stay in the model's sight. ``left`` None: it is still there."""
+    """One stay in the model's sight. ``left`` None: it is still there.
+
+    ``requests``: the numbers of the first and the last request that carried it, as in ``m3``; None if none did.
+    """
 
     entered: int
     turn: int
     left: Left | None = None
+    requests: tuple[int, int] | None = None
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -130,10 +135,18 @@ async def _traced(now: Moment, seqs: list[int], text: str | None) -> list[Trace]
     traces: list[Trace] = []
     for entry in entries:
         visits = history.visits(entry, text_of(entry) if text is None else text)
+        visits = tuple([await _carried(now, visit) for visit in visits])
         turn, kind, role = history.state.turn_at(entry.seq), kind_name(entry.event), _role(entry.event)
         where = await _now(now, history, entry, visits)
-        traces.append(Trace(entry.seq, entry.ts, turn, kind, role, _line(entry, text), visits, where))
+        traces.append(Trace(entry.seq, entry.time, turn, kind, role, _line(entry, text), visits, where))
     return traces
+
+
+async def _carried(now: Moment, visit: Visit) -> Visit:
+    """With the requests that were made during the visit."""
+    before = await request_number(now, visit.entered)
+    last = await request_number(now, visit.left.seq if visit.left else now.seq)
+    return msgspec.structs.replace(visit, requests=(before + 1, last) if last > before else None)
 
 
 # --- when it came and went -------------------------------------------------------------------------------
@@ -191,8 +204,19 @@ class _History:
         return known.title if known else ""
 
 
+class Survival(msgspec.Struct, frozen=True):
+    """How much of a text's words a summary has: 0 … 1; and which of them."""
+
+    share: float
+    words: tuple[str, ...]
+
+
 def survived(text: str, summary: str) -> float:
-    """How much of the text's words the summary has, each once and be it as a part of a word: 0 … 1.
+    return survival(text, summary).share
+
+
+def survival(text: str, summary: str) -> Survival:
+    """Each word counts once, and may be a part of a word in the summary.
 
     In Chinese, Japanese and Korean two characters next to each other are a word.
     """
@@ -200,7 +224,8 @@ def survived(text: str, summary: str) -> float:
     pairs = [run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1))]
     wanted = list(dict.fromkeys([*words, *(pair.encode() for pair in pairs)]))[:_WORDS]
     there = normal(summary).encode("utf-8", "surrogatepass")
-    return sum(word in there for word in wanted) / len(wanted) if wanted else 0.0
+    found = tuple(word.decode(errors="replace") for word in wanted if word in there)
+    return Survival(len(found) / len(wanted) if wanted else 0.0, found)
 
 
 # --- where it is now -------------------------------------------------------------------------------------

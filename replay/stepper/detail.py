@@ -19,8 +19,9 @@ from chatfold.eventlog import (
 from chatfold.projections import Message, contexts
 from chatfold.projections.shapes.values import json_text
 from chatfold.projections.tokens import estimate
-from chatfold.replay.inspect.entries import parts_told, row
-from chatfold.replay.inspect.items import Inspected, context_of, item_of
+from chatfold.replay.inspect.context import Inspected, context_of
+from chatfold.replay.inspect.entries import describe_parts, row
+from chatfold.replay.inspect.items import item_of
 from chatfold.replay.inspect.times import iso
 from chatfold.replay.stepper.compared import compared, traced, tree_lines
 from chatfold.replay.stepper.state import Line, Session, State
@@ -97,11 +98,11 @@ def _messages(messages: tuple[Message, ...], cells: int) -> Iterator[Line]:
 
 def _said(message: Message) -> Iterator[str]:
     if message.parts:
-        yield parts_told(message.parts, CAP + 1)
+        yield describe_parts(message.parts, CAP + 1)
     for call in message.calls:
         yield f"→ {call.name} {json_text(call.args) if call.args is not None else ''}"
     for result in message.results:
-        yield f"← {result.name}{' failed' if result.failed else ''}: {parts_told(result.parts, CAP + 1)}"
+        yield f"← {result.name}{' failed' if result.failed else ''}: {describe_parts(result.parts, CAP + 1)}"
 
 
 # --- 4 Event ---------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ async def _event(session: Session, cells: int) -> list[Line]:
     envelope = [
         ("seq", f"e{entry.seq}, turn {turn}"),
         ("kind", told.kind),
-        ("at", iso(entry.ts)),
+        ("at", iso(entry.time)),
         ("run", entry.run),
         ("id", entry.id),
         ("batch", entry.batch),

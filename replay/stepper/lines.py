@@ -70,7 +70,7 @@ async def _play(session: Session, state: State, idle: float) -> State:
         state = await played(session, state)
         if state.playing:
             now = await session.replay.entry()
-            gap = (now.ts - before.ts) / 1000 if now and before else 0
+            gap = (now.time - before.time) / 1000 if now and before else 0
             await asyncio.sleep(max(0.0, min(gap, idle)))
             print_lines(await _where(session, state))
     return state
@@ -94,7 +94,7 @@ async def _where(session: Session, state: State) -> list[str]:
     if entry is None:
         return [f"{place}{new} before the first entry"]
     told = row(entry, most=_CELLS)
-    return [f"{place}{new} {clock(entry.ts)} {told.glyph} {told.what}  {told.text}"]
+    return [f"{place}{new} {clock(entry.time)} {told.glyph} {told.what}  {told.text}"]
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Hashable, Sequence
 from chatfold.eventlog import ChatfoldError, Entry
 from chatfold.projections import contexts, outline
 from chatfold.projections.spans import spans
-from chatfold.replay.inspect.chart import Picture, picture
 from chatfold.replay.inspect.entries import Row, row
 from chatfold.replay.inspect.points import names
+from chatfold.replay.inspect.sizes import Chart  # noqa: TC001
 from chatfold.replay.stepper.detail import details
 from chatfold.replay.stepper.screen import Shown, Size, top_of
 from chatfold.replay.stepper.state import Line, Session, State
@@ -30,7 +30,7 @@ class Looks:
         self._detail_of: tuple[Hashable, ...] = ()
         self._is_stale = True
         self._detail: Sequence[Line] | None = None
-        self._picture: Picture | None = None
+        self._picture: Chart | None = None
         self._pictured: tuple[str, int, int] = ("", 0, 0)  # chat, end, columns
         self._is_painting = False
         self._names: tuple[Hashable, dict[int, str]] = (None, {})
@@ -129,7 +129,7 @@ class Looks:
         self._is_painting = True
         try:
             now = await self._session.replay.chat.now()
-            self._picture = await picture(now, width=size.chart)
+            self._picture = await self._session.replay.chart(size.chart)
             self._pictured = now.key, now.seq, size.columns
         except (ChatfoldError, OSError):  # without it, the timeline shows where the cursor is
             self._pictured = self._session.replay.key, self._session.replay.end, size.columns

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from chatfold.replay.inspect.chart import Picture, drawn
 from chatfold.replay.inspect.entries import Row
+from chatfold.replay.inspect.sizes import Chart
 from chatfold.replay.inspect.times import clock
+from chatfold.replay.render.chart import draw
 from chatfold.replay.stepper.help import CHOOSING, HELP, HINTS
 from chatfold.replay.stepper.state import TABS, Line, State
 from chatfold.replay.terminal import Style, fit, padded, printable, short, styled, width
@@ -73,7 +74,7 @@ class Shown(msgspec.Struct, frozen=True):
     is_looking: bool = False
     detail: Sequence[Line] | None = None
     is_stale: bool = False  # the detail is still that of a moment ago
-    picture: Picture | None = None
+    picture: Chart | None = None
 
 
 def top_of(top: int, cursor: int, end: int, height: int) -> int:
@@ -117,7 +118,7 @@ def _timeline(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
     """How large the context was, and where the cursor is; below it, where it was compacted or changed."""
     known, end = shown.picture, max(1, shown.state.end)
     room = size.chart
-    lines = drawn(known) if known and known.buckets else ["·" * min(room, end)]
+    lines = draw(known) if known and known.buckets else ["·" * min(room, end)]
     cells, marks = lines[0][:room], lines[1][:room] if len(lines) > 1 else ""
     column = min((shown.state.cursor - 1) * len(cells) // end, len(cells) - 1)
     now = f" ▲{short(known.peak)}" if known and size.columns > room + 7 else ""

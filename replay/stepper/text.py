@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from chatfold.eventlog import Entry, Event, Unknown
-from chatfold.replay.inspect.entries import told
+from chatfold.replay.inspect.entries import describe
 from chatfold.replay.stepper.state import Line
 from chatfold.replay.terminal import fit, printable, printable_lines, width
 
@@ -48,7 +48,7 @@ def wrapped(text: str, cells: int) -> tuple[str, ...]:
 
 
 def capped(entry: Entry) -> str:
-    return told(entry.event, CAP + 1)[: CAP + 1]
+    return describe(entry.event, CAP + 1)[: CAP + 1]
 
 
 def as_json(event: Event) -> str:

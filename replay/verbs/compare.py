@@ -19,8 +19,9 @@ from chatfold.replay.inspect.diff import (
 )
 from chatfold.replay.inspect.items import Item, preview
 from chatfold.replay.inspect.points import range_of, seq_of
+from chatfold.replay.inspect.serial import json_text
 from chatfold.replay.inspect.why import Left, Now, Trace, trace
-from chatfold.replay.output import Out, as_json
+from chatfold.replay.output import Out
 from chatfold.replay.terminal import Cell, Style, short
 
 
@@ -101,7 +102,7 @@ async def _compared(out: Out, before: Moment, after: Moment, what: str, shape: s
                     return not messages.is_same
                 for sign, style, some in (("-", "red", messages.left), ("+", "green", messages.added)):
                     for one in () if stat else some:
-                        out.line(f"{sign} {as_json(one)}", style)  # type: ignore[arg-type]
+                        out.line(f"{sign} {json_text(one)}", style)  # type: ignore[arg-type]
                 out.line(
                     f"{messages.prefix} messages at the beginning and {messages.suffix} at the end are the same; "
                     f"{len(messages.left)} left, {len(messages.added)} added"

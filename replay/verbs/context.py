@@ -6,13 +6,13 @@ import msgspec
 from chatfold.agent import Moment
 from chatfold.projections import IndexRow, Lifetime, contexts, lifetimes
 from chatfold.replay.command import chat_of, complete_chat, verb
+from chatfold.replay.inspect.context import Inspected, context_of
 from chatfold.replay.inspect.entries import row
-from chatfold.replay.inspect.items import Inspected, Item, context_of, preview
+from chatfold.replay.inspect.items import Item, preview, text_of
 from chatfold.replay.inspect.points import names, seq_of
 from chatfold.replay.inspect.times import ago, iso
 from chatfold.replay.output import Out
 from chatfold.replay.terminal import Cell, Style, counted, short
-from chatfold.replay.verbs.messages import text_of
 
 _STYLES: dict[str, Style] = {
     "system": "yellow",

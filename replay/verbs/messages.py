@@ -10,9 +10,10 @@ from chatfold.agent.models import fingerprint
 from chatfold.agent.moment import SHAPES
 from chatfold.projections import Message, usage
 from chatfold.replay.command import DIFFERENT, chat_of, complete_chat, verb
-from chatfold.replay.inspect.items import item_of
+from chatfold.replay.inspect.items import item_of, text_of
 from chatfold.replay.inspect.points import seq_of
-from chatfold.replay.output import Out, as_json, indented
+from chatfold.replay.inspect.serial import json_lines
+from chatfold.replay.output import Out
 from chatfold.replay.terminal import Cell, short
 
 
@@ -65,7 +66,7 @@ async def messages(
                     for index, message in enumerate(made):
                         _message(out, index, message)
                 else:
-                    out.text(indented(made))
+                    out.text(json_lines(made))
     return 0
 
 
@@ -88,16 +89,6 @@ def _message(out: Out, index: int, message: Message) -> None:
     out.line()
 
 
-def text_of(message: Message) -> str:
-    """All that it says, and all that it calls and was answered."""
-    said = [getattr(part, "text", None) or as_json(msgspec.to_builtins(part)) for part in message.parts]
-    said += [f"→ {call.name} {as_json(msgspec.to_builtins(call.args))} ({call.id})" for call in message.calls]
-    for result in message.results:
-        words = [getattr(part, "text", None) or as_json(msgspec.to_builtins(part)) for part in result.parts]
-        said.append(f"← {result.name}{' failed' if result.failed else ''}: " + "\n".join(words))
-    return "\n".join(said)
-
-
 def _hash(out: Out, mark: str) -> None:
     out.row({"fingerprint": mark}, [Cell(mark)])
 
@@ -117,7 +108,7 @@ async def _request(out: Out, chat: Moment, number: int, *, only_hash: bool) -> i
                 f" · {found.chat}@{found.seq} · {found.provider} {found.model}",
             )
             if found.payload is not None:
-                out.text(indented(found.payload))
+                out.text(json_lines(found.payload))
         verdict = {
             True: f"proved: this is what was sent (fingerprint {found.recorded})",
             False: f"not what was sent: recorded {found.recorded}, made again {found.rebuilt}",

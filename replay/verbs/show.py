@@ -11,12 +11,12 @@ from chatfold.projections import contexts
 from chatfold.replay.command import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import HEAD
 from chatfold.replay.inspect.diff import Comparison, compare
-from chatfold.replay.inspect.entries import row
-from chatfold.replay.inspect.items import kind_name
-from chatfold.replay.inspect.pairs import belonging
+from chatfold.replay.inspect.entries import kind_name, row
+from chatfold.replay.inspect.pairs import pair_of
 from chatfold.replay.inspect.points import names, seq_of
+from chatfold.replay.inspect.serial import json_lines, json_text
 from chatfold.replay.inspect.times import iso
-from chatfold.replay.output import Out, as_json, indented
+from chatfold.replay.output import Out
 from chatfold.replay.terminal import counted, short
 
 
@@ -75,7 +75,7 @@ async def _shown(chat: Chat, entry: Entry, change: Comparison) -> Shown:
         names(state).get(entry.seq, ""),
         kind_name(entry.event),
         entry,
-        await belonging(chat, entry),
+        await pair_of(chat, entry),
         tuple(item.seq for item in change.left),
         tuple(item.seq for item in change.added),
         change.before.tokens.count,
@@ -94,7 +94,8 @@ def _print(out: Out, shown: Shown) -> None:
         (f"   t{shown.turn}", "dim"),
     )
     facts: dict[str, Any] = {
-        "time": iso(entry.ts),
+        "time": iso(entry.time),
+        "recorded": iso(entry.ts) if entry.said_at is not None else None,
         "run": entry.run,
         "id": entry.id,
         "batch": entry.batch,
@@ -145,12 +146,12 @@ def _texts(name: str, value: Any) -> list[tuple[str, str]]:
         case tuple() if name == "parts":
             return [(str(part.__struct_config__.tag), _part(part)) for part in value]
     plain = msgspec.to_builtins(value)
-    short_form = as_json(plain)
-    return [(name, short_form if len(short_form) < 100 else indented(plain))]
+    short_form = json_text(plain)
+    return [(name, short_form if len(short_form) < 100 else json_lines(plain))]
 
 
 def _part(part: Any) -> str:
     text = getattr(part, "text", None)
     if isinstance(text, str):
         return text
-    return as_json({key: value for key, value in msgspec.to_builtins(part).items() if key != "type"})
+    return json_text({key: value for key, value in msgspec.to_builtins(part).items() if key != "type"})

@@ -1,14 +1,14 @@
 """stats: what a chat adds up to, and the size of its context over time."""
 
 import click
-import msgspec
 
 from chatfold.replay.command import chat_of, complete_chat, verb
-from chatfold.replay.inspect.chart import Stats, drawn
-from chatfold.replay.inspect.chart import stats as stats_of
 from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.inspect.stats import Stats
+from chatfold.replay.inspect.stats import stats as stats_of
 from chatfold.replay.inspect.times import iso
 from chatfold.replay.output import Out
+from chatfold.replay.render.chart import draw
 from chatfold.replay.terminal import counted, short
 
 _MOST = 100  # columns of the picture
@@ -29,15 +29,12 @@ async def stats(out: Out, store: str | None, *, address: str, line: bool, height
         tell = out.progress("reading entries")
         found = await stats_of(moment, width=width, progress=tell)
     if out.json:
-        told = msgspec.to_builtins(found)
-        for name in ("marks", "asked"):  # what the fold itself needs
-            del told["usage"][name]
-        out.value(told)
+        out.value(found)
     elif line:
-        [picture] = drawn(found.picture, 1, marked=False)
+        [picture] = draw(found.picture, 1, marked=False)
         out.line(
             f"{found.chat} t{found.turns} ctx {short(found.picture.size)} {picture} "
-            f"◆{found.compactions} ✗{found.errors} {short(found.usage.tokens)} tokens"
+            f"◆{found.compactions} ✗{found.errors} {short(found.usage.total.tokens)} tokens"
         )
     else:
         _print(out, found, height)
@@ -71,6 +68,6 @@ def _print(out: Out, found: Stats, height: int) -> None:
             out.words((f"{name:<9} ", "dim"), value)
     if found.picture.peak:
         out.line()
-        for index, text in enumerate(drawn(found.picture, height)):
+        for index, text in enumerate(draw(found.picture, height)):
             label = short(found.picture.peak) if not index else ""
             out.words((f"{label:>6} ", "dim"), (text, "cyan" if index < height else "magenta"))

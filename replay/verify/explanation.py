@@ -14,7 +14,7 @@ from chatfold.agent.models import Model, fingerprint
 from chatfold.eventlog import Entry, Event, Json, ModelCalled, Noted
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections import outline
-from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.verify.divergence import Change, Divergence, cut, first_change, written
 from chatfold.replay.verify.requests import Notes, changed_entry, payload_for, request_of
 

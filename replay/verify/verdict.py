@@ -21,7 +21,7 @@ from chatfold.projections.documents.describe import REDACTED_EXPORT
 from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.projections.snapshot import load
 from chatfold.projections.spans import Spans, includes, spans
-from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.verify.divergence import Divergence, Verdict
 from chatfold.replay.verify.requests import Notes, Payload, Sent, changed_entry, made_again, note
 

@@ -30,7 +30,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.verify.divergence import Divergence
 from chatfold.replay.verify.recording import Recording
 

@@ -47,6 +47,7 @@ HISTORY: tuple[Event, ...] = (
 
 KNOWN = {
     ("chatfold.projections.contexts.contexts", 5): "1bac8da4218caeaf",
+    ("chatfold.projections.contexts.contexts", 6): "1bac8da4218caeaf",
     ("chatfold.projections.activity.turn", 2): "78d444991772d9cc",
     ("chatfold.projections.activity.sends", 3): "01beb805b64754ae",
     ("chatfold.projections.activity.calls", 4): "0b94cd7a6739901c",
@@ -54,6 +55,7 @@ KNOWN = {
     ("chatfold.projections.activity.executions", 1): "af84a064dd8a0ce1",
     ("chatfold.projections.usage.usage", 1): "6faa5ee30ffac044",
     ("chatfold.projections.listing.outline", 2): "f63a2b89da8559ac",
+    ("chatfold.projections.listing.outline", 3): "f63a2b89da8559ac",
     ("chatfold.projections.listing.lineage", 3): "032239d3e4965a48",
 }
 

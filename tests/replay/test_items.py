@@ -22,7 +22,7 @@ from chatfold.eventlog import (
 from chatfold.projections import contexts
 from chatfold.projections.contexts import MAIN
 from chatfold.projections.cutting import tokens_of
-from chatfold.replay.inspect.items import context_of
+from chatfold.replay.inspect.context import context_of
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
 
@@ -62,13 +62,13 @@ async def test_every_kind_of_item_is_told_by_its_kind_and_its_beginning() -> Non
     assert [(item.seq, item.kind, item.role, item.text) for item in seen.items] == [
         (1, "system", "system", "Be brief."),
         (7, "injected", "user", "the time is noon"),
-        (2, "user", "user", "look at this [file a.png]"),
-        (3, "calls", "assistant", '[thinking: hm] I look. read({"path":"a"}) stop()'),
+        (2, "user", "user", "look at this [file a.png, image/png, 1 bytes]"),
+        (3, "calls", "assistant", '(thinking) hm I look. → read {"path":"a"} → stop'),
         (
             6,
             "result",
             "tool",
-            "read: [rows: [1,2]] stop failed: Interrupted: no result of this call was recorded.",
+            "← read: [1,2] ← stop failed: Interrupted: no result of this call was recorded.",
         ),
         (8, "internal", "user", "go on"),
         (10, "late", "user", "Late result of stop, which had been answered as interrupted: stopped"),

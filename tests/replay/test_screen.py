@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chatfold.replay.inspect.chart import Bucket, Mark, Picture
 from chatfold.replay.inspect.entries import Row
+from chatfold.replay.inspect.sizes import Bucket, Chart, Mark
 from chatfold.replay.stepper.screen import Shown, Size, frame, top_of
 from chatfold.replay.stepper.state import TABS, Line, State
 from chatfold.replay.stepper.text import CAP, body, cut, wrapped
@@ -62,7 +62,7 @@ states = st.builds(
 )
 lines = st.builds(Line, texts, st.sampled_from(["", "dim", "red"]), seqs)
 pictures = st.builds(
-    lambda sizes: Picture(
+    lambda sizes: Chart(
         tuple(Bucket(at, at, size // 2, size, size) for at, size in enumerate(sizes, 1)),
         (Mark(1, "compacted", 1, 9, 1),) if sizes else (),
         9,
@@ -146,7 +146,7 @@ def test_who_does_not_scroll_sees_the_newest_of_a_long_context() -> None:
 
 
 def test_the_timeline_says_where_the_cursor_is_and_where_it_was_compacted() -> None:
-    known = Picture(
+    known = Chart(
         tuple(Bucket(at, at, at, at, at) for at in range(1, 9)), (Mark(4, "compacted", 1, 9, 1),), 8, 8
     )
     made = list(map(plain, frame(Shown(State("chat", 2, 8), picture=known), Size(80, 24))))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.projections.shapes.values import plain
+from chatfold.replay.inspect.serial import json_lines, json_text
 from chatfold.replay.inspect.times import ago, clock, iso
-from chatfold.replay.output import as_json, indented
 from chatfold.replay.terminal import (
     Cell,
     columns,
@@ -170,10 +170,10 @@ def test_colour(
 
 @given(values)
 def test_json_is_on_one_line_safe_and_the_same_to_a_program(value: Any) -> None:
-    written = as_json({"value": value})
+    written = json_text({"value": value})
     assert all(char.isprintable() for char in written)
     read = json.loads(written)["value"]
-    assert read == json.loads(indented({"value": value}))["value"]
+    assert read == json.loads(json_lines({"value": value}))["value"]
     if not halves(value):
         assert read == plain(value)
 
@@ -184,7 +184,7 @@ def halves(value: Any) -> bool:
 
 
 def test_what_json_has_no_word_for() -> None:
-    assert as_json({"a": [math.nan, math.inf], "b": "\ud800", "c": 2**70, "d": b"\xff"}) == (
+    assert json_text({"a": [math.nan, math.inf], "b": "\ud800", "c": 2**70, "d": b"\xff"}) == (
         '{"a":[null,null],"b":"\\ud800","c":1180591620717411303424,"d":"/w=="}'
     )
 

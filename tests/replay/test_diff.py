@@ -110,7 +110,7 @@ async def test_a_switch_a_rewind_and_an_answer_are_told_apart() -> None:
         assert len(switched.left) == switched.before.items
         answered = await add_up(await chat.at(17), await chat.at(18))
         assert [(one.before.text[:25], one.after.text) for one in answered.changed] == [
-            ("read_log failed: Interrup", "read_log failed: Error: missing page")
+            ("← read_log failed: Interr", "← read_log failed: Error: missing page")
         ]
         assert (answered.prefix, answered.cache) == (2, "part")
         grown = await add_up(await chat.at(21), await chat.at(23))

@@ -20,8 +20,7 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.replay.inspect.entries import is_failure, row, told
-from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.entries import describe, is_failure, kind_name, row
 from chatfold.testing.strategies import VOCABULARY, events, events_of
 
 
@@ -35,7 +34,7 @@ def test_every_event_has_a_row_of_one_line(event: Event, most: int) -> None:
     assert short.what
     assert len(short.glyph) == 1
     whole = row(Entry(3, 5, event))
-    assert whole.text == told(event)
+    assert whole.text == describe(event)
     assert whole.failed == is_failure(event) == (whole.glyph == "✗")
 
 
@@ -43,7 +42,7 @@ def test_every_event_has_a_row_of_one_line(event: Event, most: int) -> None:
 def test_the_beginning_of_what_is_told_is_the_beginning_of_the_whole(event: Event, most: int) -> None:
     """So that of 50 MB no more is looked at than is shown."""
     if isinstance(event, MessageAdded) and len(event.parts) == 1:
-        assert told(event)[:most].startswith(told(event, most)[:most])
+        assert describe(event)[:most].startswith(describe(event, most)[:most])
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,10 @@ from chatfold.projections.contexts import changes
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, estimate, of_event
-from chatfold.replay.inspect.chart import Bucket, Mark, Picture, drawn, picture, stats
-from chatfold.replay.inspect.items import kind_name
+from chatfold.replay.inspect.entries import kind_name
+from chatfold.replay.inspect.sizes import Bucket, Chart, Mark, chart_of
+from chatfold.replay.inspect.stats import stats
+from chatfold.replay.render.chart import draw
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
 
@@ -58,7 +60,7 @@ def test_every_size_is_that_of_the_window_at_that_moment(talk: list[Event]) -> N
     async def check() -> None:
         async with memory() as store:
             chat = await told(store, talk)
-            seen = await picture(chat, width=1000)
+            seen = await chart_of(chat, width=1000)
             moments = [await chat.at(seq) for seq in range(1, chat.seq + 1)]
             sizes = [await naive(moment) for moment in moments]
             assert [bucket.end for bucket in seen.buckets] == sizes
@@ -81,7 +83,7 @@ def test_buckets_are_the_sizes_without_a_gap(talk: list[Event], width: int) -> N
     async def check() -> None:
         async with memory() as store:
             chat = await told(store, talk)
-            whole, seen = await picture(chat, width=1000), await picture(chat, width=width)
+            whole, seen = await chart_of(chat, width=1000), await chart_of(chat, width=width)
             assert len(seen.buckets) == min(width, chat.seq)
             assert [one.first for one in seen.buckets] == [
                 1,
@@ -91,7 +93,7 @@ def test_buckets_are_the_sizes_without_a_gap(talk: list[Event], width: int) -> N
             for bucket in seen.buckets:
                 sizes = [one.end for one in whole.buckets[bucket.first - 1 : bucket.last]]
                 assert (bucket.low, bucket.high, bucket.end) == (min(sizes), max(sizes), sizes[-1])
-            lines = drawn(seen, 3)
+            lines = draw(seen, 3)
             assert all(len(line) == len(seen.buckets) for line in lines)
             assert len(lines) == 3 + bool(seen.marks)
 
@@ -102,14 +104,14 @@ def test_a_picture_is_drawn_with_blocks_and_marks() -> None:
     sizes = [0, 1, 50, 100, 25]
     buckets = tuple(Bucket(seq, seq, size, size, size) for seq, size in enumerate(sizes, 1))
     marks = (Mark(5, "compacted", 1, 100, 25), Mark(5, "opened", 1, 25, 25), Mark(2, "rewound", 1, 0, 1))
-    seen = Picture(buckets, marks, 25, 100)
-    assert drawn(seen) == [" ▁▄█▂", " ↶  ◆"]
-    assert drawn(seen, 2, marked=False) == ["   █ ", " ▁██▄"]
-    wide = Picture((Bucket(1, 9, 20, 100, 30), Bucket(10, 19, 60, 60, 60)), (), 60, 100)
-    assert drawn(wide, 4) == ["░ ", "░▄", "░█", "██"]
-    assert drawn(wide) == ["█▅"]
-    assert drawn(Picture((), (), 0, 0)) == [""]
-    assert drawn(Picture((Bucket(1, 1, 0, 0, 0),), (), 0, 0)) == [" "]
+    seen = Chart(buckets, marks, 25, 100)
+    assert draw(seen) == [" ▁▄█▂", " ↶  ◆"]
+    assert draw(seen, 2, marked=False) == ["   █ ", " ▁██▄"]
+    wide = Chart((Bucket(1, 9, 20, 100, 30), Bucket(10, 19, 60, 60, 60)), (), 60, 100)
+    assert draw(wide, 4) == ["░ ", "░▄", "░█", "██"]
+    assert draw(wide) == ["█▅"]
+    assert draw(Chart((), (), 0, 0)) == [""]
+    assert draw(Chart((Bucket(1, 1, 0, 0, 0),), (), 0, 0)) == [" "]
 
 
 async def test_stats_count_everything_that_ever_happened() -> None:
@@ -136,7 +138,7 @@ async def test_stats_count_everything_that_ever_happened() -> None:
         seen = await stats(chat, width=8, progress=lambda *at: read.append(at))
     assert seen.kinds == dict(Counter(map(kind_name, events)).most_common())
     assert (seen.entries, seen.turns, seen.messages) == (15, 1, 2)
-    assert (seen.usage.total.calls, seen.usage.tokens, seen.usage.total.errors) == (2, 15, 1)
+    assert (seen.usage.total.calls, seen.usage.total.tokens, seen.usage.total.errors) == (2, 15, 1)
     assert {name: (one.calls, one.failed, one.unanswered) for name, one in seen.tools.items()} == {
         "read": (2, 1, 0),
         "stop": (1, 0, 1),

@@ -19,7 +19,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.replay.inspect.entries import is_failure, row
-from chatfold.replay.inspect.pairs import belonging
+from chatfold.replay.inspect.pairs import pair_of
 from chatfold.replay.inspect.selection import selected, turns, wanted
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.profile import searched
@@ -40,7 +40,7 @@ async def test_a_call_and_its_result_a_request_and_its_answer_a_run_and_its_end(
         await chat.record(RunFinished("done"), run="r2")  # 12
         await chat.record(ToolCalled("z", "read"))  # 13, open
         entries = [entry async for entry in chat.entries()]
-        found = {entry.seq: await belonging(chat, entry) for entry in entries}
+        found = {entry.seq: await pair_of(chat, entry) for entry in entries}
     assert found == {
         1: {},
         2: {},

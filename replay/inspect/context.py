@@ -1,0 +1,180 @@
+"""context: what the model sees at a moment: whole, a window of it, or what is different from a moment before.
+
+    seen = await context_of(moment)                     # all items, and what is archived
+    page = await context_page(moment, first=0, most=200)    # a window of the items, with the totals of all of them
+    delta = await context_delta(before, after)          # from the one list of items to the other, in one splice
+
+A page and a delta cost what they show: the items of a prompt that goes on are made once.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from chatfold.agent import Moment
+from chatfold.projections import IndexRow, Tokens, contexts
+from chatfold.projections.context import Context
+from chatfold.projections.tokens import Counter, estimate
+from chatfold.replay.inspect.items import Item, Kind, by_kind, items_of
+from chatfold.replay.inspect.points import numbered
+
+
+class InForce(msgspec.Struct, frozen=True):
+    """A compaction whose summary the model sees. ``number``: as in ``c2``."""
+
+    number: int
+    seq: int
+    first: int
+    last: int
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """The active context of a chat at a moment, and what is archived there."""
+
+    chat: str
+    seq: int
+    turn: int
+    id: str
+    title: str
+    items: tuple[Item, ...]
+    tokens: Tokens
+    by_kind: dict[Kind, int]  # tokens; only the kinds that are there
+    compactions: tuple[InForce, ...]
+    archive: tuple[IndexRow, ...]  # last left first
+    shelved: int  # contexts on the shelf, with those that are not listed
+
+
+class ContextPage(msgspec.Struct, frozen=True):
+    """The items ``first`` … of a context, and the totals of all ``count`` of them."""
+
+    chat: str
+    seq: int
+    turn: int
+    id: str
+    title: str
+    first: int
+    count: int
+    items: tuple[Item, ...]
+    tokens: Tokens
+    by_kind: dict[Kind, int]
+    compactions: tuple[InForce, ...]
+    shelved: int
+
+
+class ContextDelta(msgspec.Struct, frozen=True):
+    """The items of ``before`` with ``removed`` of them taken out at the index ``at``, and ``added`` put there, are those of ``seq``."""
+
+    chat: str
+    before: int
+    seq: int
+    turn: int
+    id: str
+    title: str
+    at: int
+    removed: int
+    added: tuple[Item, ...]
+    count: int
+    tokens: Tokens
+    by_kind: dict[Kind, int]
+    compactions: tuple[InForce, ...]
+    shelved: int
+
+
+async def context_of(
+    moment: Moment, context_id: str | None = None, *, rows: int | None = 20, count: Counter = estimate
+) -> Inspected:
+    """What the model sees of the active context, or would see of another; ``rows``: the most of the archive."""
+    now = await moment.now()
+    items = items_of(await now.messages(context=context_id), count)
+    context = _context(now, context_id)
+    return Inspected(
+        now.key,
+        now.seq,
+        now[contexts].turn_at(now.seq),
+        context.id,
+        context.title,
+        items,
+        _tokens(items, count),
+        by_kind(items),
+        _in_force(now, context.id),
+        tuple(await now.contexts(rows)),
+        len(now[contexts].shelf),
+    )
+
+
+async def context_page(
+    moment: Moment,
+    *,
+    first: int = 0,
+    most: int = 200,
+    context_id: str | None = None,
+    count: Counter = estimate,
+) -> ContextPage:
+    """``first``: an index; a negative one counts from the end, so that -200 gives the newest 200."""
+    now = await moment.now()
+    items = items_of(await now.messages(context=context_id), count)
+    context = _context(now, context_id)
+    first = max(0, len(items) + first) if first < 0 else first
+    return ContextPage(
+        now.key,
+        now.seq,
+        now[contexts].turn_at(now.seq),
+        context.id,
+        context.title,
+        first,
+        len(items),
+        items[first : first + most],
+        _tokens(items, count),
+        by_kind(items),
+        _in_force(now, context.id),
+        len(now[contexts].shelf),
+    )
+
+
+async def context_delta(before: Moment, after: Moment, *, count: Counter = estimate) -> ContextDelta:
+    """From any moment of a chat to any other one, earlier or later."""
+    one, other = await before.now(), await after.now()
+    old, new = items_of(await one.messages(), count), items_of(await other.messages(), count)
+    at, kept = common_ends(old, new)
+    context = _context(other, None)
+    return ContextDelta(
+        other.key,
+        one.seq,
+        other.seq,
+        other[contexts].turn_at(other.seq),
+        context.id,
+        context.title,
+        at,
+        len(old) - at - kept,
+        new[at : len(new) - kept],
+        len(new),
+        _tokens(new, count),
+        by_kind(new),
+        _in_force(other, context.id),
+        len(other[contexts].shelf),
+    )
+
+
+def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
+    """How many are equal at the beginning and, of the rest, at the end."""
+    least = min(len(one), len(other))
+    first = next((at for at in range(least) if one[at] is not other[at] and one[at] != other[at]), least)
+    rest = least - first
+    last = next((at for at in range(rest) if one[-1 - at] != other[-1 - at]), rest)
+    return first, last
+
+
+def _context(now: Moment, context_id: str | None) -> Context:
+    state = now[contexts]
+    return state.active if context_id in (None, state.active.id) else state.shelf[str(context_id)]
+
+
+def _tokens(items: Sequence[Item], count: Counter) -> Tokens:
+    return Tokens(sum(item.tokens for item in items), count is estimate)
+
+
+def _in_force(now: Moment, id: str) -> tuple[InForce, ...]:
+    numbers = numbered(now[contexts])
+    return tuple(
+        InForce(numbers[top.seq][1], top.seq, top.first, top.last) for top in now.window(id).summaries
+    )
