@@ -2,33 +2,99 @@
 
 It is believed only while the active context is the very same value as then: a compaction, a switch or a rewind makes another.
 What was erased is in no prompt that is kept, since the chat is then opened anew, with nothing kept.
+
+With the view it is also kept in storage, as the window: whoever opens the chat next reads that and the entries after it.
 """
 
-from chatfold.agent.views import Opened
-from chatfold.projections import View, contexts
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from weakref import WeakMethod
+
+from chatfold.agent.views import Later, Opened, put_off
+from chatfold.eventlog import ChatfoldError, Log
+from chatfold.projections import contexts
+from chatfold.projections.contexts import MOVES
 from chatfold.projections.prompt import Prompt
+from chatfold.projections.snapshot import dump_window
+
+ANSWERED, AT_MOST = 16, 64
+"""How many entries the window may be behind when a turn ends, and at any time."""
+IDLE_S = 5.0
+"""After so long without a call a chat lets go of its prompt."""
 
 
 class KeptPrompt:
     """That of a chat and its moments, at the entry that was asked for last."""
 
-    def __init__(self) -> None:
-        self._kept: tuple[View, Prompt] | None = None
+    def __init__(self, opened: Opened | None = None) -> None:
+        self._kept = None if opened is None else opened.prompt
+        self.window = 0 if self._kept is None else self._kept[0].seq  # how far the one in storage goes
 
     def at(self, opened: Opened) -> Prompt | None:
         """The prompt of this view, if the one that is kept leads there."""
         if self._kept is None:
             return None
-        (view, prompt), new = self._kept, opened.recent
-        then, now = view[contexts], opened.view[contexts]
-        if then.active is not now.active or then.since != now.since or view.seq > opened.view.seq:
+        (then, prompt), new = self._kept, opened.recent
+        if then.seq > opened.seq:
             return None
-        if view.seq < opened.view.seq:
-            if not new or new[0].seq > view.seq + 1:
+        if then.seq < opened.seq:
+            if not new or new[0].seq > then.seq + 1:
                 return None
-            prompt = prompt.then(new[view.seq + 1 - new[0].seq :])
-            self.keep(opened.view, prompt)
+            new = new[then.seq + 1 - new[0].seq :]
+            if any(type(entry.event) in MOVES for entry in new) and not _is_same_context(then, opened):
+                return None
+            prompt = prompt.then(new)
+            self.keep(opened, prompt)
         return prompt
 
-    def keep(self, view: View, prompt: Prompt) -> None:
-        self._kept = view, prompt
+    def keep(self, opened: Opened, prompt: Prompt) -> None:
+        self._kept = opened, prompt
+
+    def let_go(self) -> None:
+        self._kept = None
+
+    def put_off(
+        self, log: Log, chat: str, opened: Opened, snapshot: int, later: Later, least: int = 1
+    ) -> None:
+        """The window is stored again, if it is so many entries behind and somebody asks for prompts here."""
+        if opened.seq - self.window < least or self._kept is None or log.storage.read_only:
+            return
+        prompt = self.at(opened)
+        data = None if prompt is None else dump_window(opened.view, prompt, snapshot)
+        self.window = opened.seq
+        if data is not None:
+            put_off(_store(log, chat, opened, data), later)
+
+
+class IdleTimer:
+    """Calls ``rest`` when nobody has restarted it for ``IDLE_S``. It keeps nobody alive."""
+
+    def __init__(self, rest: WeakMethod[Callable[[], None]]) -> None:
+        self._rest = rest
+        self._used_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def restart(self) -> None:
+        """At the cost of reading a clock: the timer goes on, and looks when it is over."""
+        loop = asyncio.get_running_loop()
+        self._used_at = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(IDLE_S, self._look)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        left = self._used_at + IDLE_S - loop.time()
+        self._timer = loop.call_later(left, self._look) if left > 0 else None
+        if left <= 0 and (rest := self._rest()) is not None:
+            rest()
+
+
+async def _store(log: Log, chat: str, opened: Opened, data: bytes) -> None:
+    with suppress(ChatfoldError):  # whoever needs the chat itself is told
+        await log.storage.store_window(chat, opened.head, data, opened.erasures)
+
+
+def _is_same_context(then: Opened, now: Opened) -> bool:
+    one, other = then.view[contexts], now.view[contexts]
+    return one.active is other.active and one.since == other.since

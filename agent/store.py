@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakSet
 
 import msgspec
 
@@ -69,6 +70,7 @@ class Store:
         self.log = Log(place)
         self._projections = (*STANDARD, *projections)
         self._later: Later = set()  # snapshots that are being taken
+        self._chats: WeakSet[Chat] = WeakSet()
 
     @classmethod
     def memory(cls, *, projections: Sequence[Projection[Any]] = ()) -> Self:
@@ -82,13 +84,17 @@ class Store:
         await self.close()
 
     async def close(self) -> None:
+        for chat in self._chats:
+            chat.keep_window()
         await asyncio.gather(*self._later)
         await self.log.storage.close()
 
     async def chat(self, key: str) -> Chat:
         """The chat of this key, as it is now. There need not be one yet."""
         opened = await open_view(self.log, key, projections=self._projections, later=self._later)
-        return Chat(self.log, key, opened, self._later)
+        chat = Chat(self.log, key, opened, self._later)
+        self._chats.add(chat)
+        return chat
 
     def chats(self, prefix: str = "", *, where: Mapping[str, str] | None = None) -> AsyncIterator[Listed]:
         """The chats: titles, counts, last activity. Of those that did not change since the last time nothing is read.

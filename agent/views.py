@@ -12,10 +12,7 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypeAlias
 
-import msgspec
-from msgspec.structs import replace
-
-from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint
+from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint, Rewound
 from chatfold.eventlog.storage import Opening
 from chatfold.projections import (
     STANDARD,
@@ -28,7 +25,8 @@ from chatfold.projections import (
     start,
 )
 from chatfold.projections.contexts import window
-from chatfold.projections.snapshot import dump, load
+from chatfold.projections.prompt import Prompt  # noqa: TC001
+from chatfold.projections.snapshot import PackedView, dump, load, load_window
 from chatfold.projections.spans import Spans, minus
 
 KEEP = 256
@@ -39,6 +37,7 @@ _KNOWN = 2048  # entries remembered, so that the messages of the next call need 
 _BYTES = 100  # of snapshots in between, an entry
 _WORTH = 64  # entries that whoever opens the chat next should not have to fold again
 _MEMORY = 16_384  # versions that a view remembers on a long way, or when it has gone back far
+_UNFOLDED = 128  # entries that wait for somebody to ask for the view
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
@@ -46,19 +45,55 @@ Later: TypeAlias = set[asyncio.Task[None]]
 """Tasks that nobody waits for before the log is closed."""
 
 
-class Opened(msgspec.Struct, frozen=True):
-    """A view, and the last entries that were read to make it: ``recent`` ends at the view's seq, or is empty.
+class Opened:
+    """What is known of a chat after one entry: its view, which is folded when it is asked for, and the last entries.
 
-    ``erasures``: as the storage told them before that.
+    ``recent`` ends at the view's seq, or is empty. ``erasures``: as the storage told them before those were read.
+    ``prompt``: one that was kept with it, as it was after an entry not far before.
     """
 
-    view: View
-    recent: list[Entry]
-    erasures: str = ""
+    def __init__(
+        self,
+        base: View | PackedView,
+        recent: Sequence[Entry] = (),
+        erasures: str = "",
+        new: tuple[Entry, ...] = (),
+        prompt: "tuple[Opened, Prompt] | None" = None,
+        snapshot: int | None = None,
+    ) -> None:
+        self._base = base
+        self._new = new  # after the base, not folded yet
+        self.recent = recent
+        self.erasures = erasures
+        self.prompt = prompt
+        self.head = Head(new[-1].seq, new[-1].link) if new else base.head
+        self.snapshot = self.head.seq if snapshot is None else snapshot  # the newest one that is kept
+
+    @property
+    def seq(self) -> int:
+        return self.head.seq
+
+    @property
+    def projections(self) -> tuple[Projection[Any], ...]:
+        return self._base.projections
+
+    @property
+    def view(self) -> View:
+        if isinstance(self._base, PackedView):
+            self._base = self._base.view
+        if self._new:
+            self._base, self._new = fold(self._base, self._new), ()
+        return self._base
+
+    def without_entries(self) -> "Opened":
+        return Opened(self.view, (), self.erasures, snapshot=self.snapshot)
 
     def then(self, *entries: Entry) -> "Opened":
         """After the next entries."""
-        return Opened(fold(self.view, entries), [*self.recent, *entries][-_KNOWN:], self.erasures)
+        if len(self._new) > _UNFOLDED:
+            _ = self.view
+        recent = [*self.recent, *entries][-_KNOWN:]
+        return Opened(self._base, recent, self.erasures, (*self._new, *entries), snapshot=self.snapshot)
 
 
 async def open_view(
@@ -72,6 +107,8 @@ async def open_view(
     """The chat at its end as it is now, or after entry ``at``. ``later``: where the keeping of a snapshot is put off to."""
     begin = await log.storage.load_opening(chat, at)
     erasures, head = begin.erasures, begin.head
+    if begin.window is not None and (opened := await _from_window(log, chat, begin, projections)):
+        return opened
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
         raise NoSuchPoint(f"there is no entry {last}, the chat ends at {head.seq}", chat=chat, seq=head.seq)
@@ -88,9 +125,38 @@ async def open_view(
         raise ChatDeleted("the chat was deleted", chat=chat, seq=last) from None
 
 
+async def _from_window(
+    log: Log, chat: str, begin: Opening, projections: Sequence[Projection[Any]]
+) -> Opened | None:
+    """The chat at its end, from the window and what came after it; None if it is not the window of this history."""
+    assert begin.window is not None
+    of, data = begin.window
+    behind = begin.head.seq - of.seq
+    if not 0 <= behind <= _NEAR or (not behind and of != begin.head):
+        return None
+    recent = await log.last(chat, behind + 1, begin.head.seq) if behind else []
+    if behind and (recent[0].seq, recent[0].link) != (of.seq, of.link):
+        return None
+    found = load_window(data, of, projections)
+    if found is None:
+        return None
+    then = Opened(found.packed, erasures=begin.erasures, snapshot=found.snapshot)
+    new = tuple(recent[1:])
+    if any(type(entry.event) is Rewound for entry in new):
+        view = await fold_on(log, chat, then.view, new)
+        return Opened(view, new, begin.erasures, snapshot=found.snapshot)
+    return Opened(found.packed, new, begin.erasures, new, (then, found.prompt), found.snapshot)
+
+
 async def _snapshots(log: Log, chat: str, begin: Opening) -> AsyncGenerator[tuple[Head, bytes]]:
     """The newest, which is known by now, and the older ones, which hardly anybody needs."""
-    if begin.snapshot is not None:
+    if (
+        begin.window is not None and begin.snapshot is None
+    ):  # the window was no use: the snapshot was not asked for
+        async with aclosing(log.storage.load_snapshots(chat)) as every:
+            async for kept in every:
+                yield kept
+    elif begin.snapshot is not None:
         yield begin.snapshot
         async with aclosing(log.storage.load_snapshots(chat, begin.snapshot[0].seq - 1)) as older:
             async for kept in older:
@@ -146,11 +212,12 @@ async def _forward(way: _Way, last: int, head: Head) -> Opened:
     recent = await log.last(chat, max(1, last - min(base.seq, _before_window(base))), last)
     if base.seq and base.seq == last and [base.head.link] != [entry.link for entry in recent[-1:]]:
         raise OutOfOrder(f"another history had {last} entries, too")
-    if base.seq and base.seq == last:  # equal histories give equal views: a snapshot has no entry
-        return Opened(replace(base.with_memory(), entry=recent[-1]), recent, way.erasures)
+    if base.seq and base.seq == last:
+        return Opened(base.with_memory(), recent, way.erasures)
     new = recent[len(recent) - (last - base.seq) :]
     if len(new) < _WORTH:
-        return Opened((await fold_on(log, chat, base, new)).with_memory(), recent, way.erasures)
+        view = (await fold_on(log, chat, base, new)).with_memory()
+        return Opened(view, recent, way.erasures, snapshot=base.seq)
     await way.take(new)
     if last == head.seq:
         await way.keep_newest()
@@ -215,7 +282,8 @@ async def _nearest(
 async def go_on(log: Log, chat: str, opened: Opened, entries: Sequence[Entry]) -> Opened:
     """The same after the next entries, whatever they go back to."""
     view = await fold_on(log, chat, opened.view, entries)
-    return Opened(view, [*opened.recent, *entries][-_KNOWN:], opened.erasures)
+    recent = [*opened.recent, *entries][-_KNOWN:]
+    return Opened(view, recent, opened.erasures, snapshot=opened.snapshot)
 
 
 async def keep_view(log: Log, chat: str, view: View, erasures: str = "") -> int:
@@ -238,14 +306,14 @@ def put_off(work: Coroutine[None, None, None], later: Later) -> None:
     task.add_done_callback(later.discard)
 
 
-async def keep_up(log: Log, chat: str, base: View, upto: Opened) -> None:
-    """Snapshots at the borders between two views of a chat, and at the second; none if the chat is gone meanwhile."""
+async def keep_up(log: Log, chat: str, since: int, upto: Opened) -> None:
+    """Snapshots at the borders after entry ``since``, and at the end of what is known; none if the chat is gone meanwhile."""
     with suppress(OutOfOrder, ChatfoldError):  # whoever needs the chat itself will be told
         borders = await log.storage.segment_boundaries(chat)
-        if bisect_left(borders, base.seq + 1) == bisect_left(borders, upto.view.seq):
+        if bisect_left(borders, since + 1) == bisect_left(borders, upto.seq):
             await keep_view(log, chat, upto.view, upto.erasures)
             return
-        entries = await entries_of(log, chat, ((base.seq + 1, upto.view.seq),), upto.recent)
+        base, entries = await _nearest(log, chat, since, upto.seq, upto.projections)
         # At the end, and at borders before it.
         way = _Way(log, chat, base, upto.erasures, len(entries) * _BYTES)
         await way.take(entries)

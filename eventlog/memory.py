@@ -49,6 +49,7 @@ class _Chat:
         self.changed = asyncio.Event()
         self.changed_at = next(_changes)
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
+        self.window: tuple[Head, bytes] | None = None
         self.row = ("", b"")
         self.erasures = 0
         self.alone = asyncio.Lock()
@@ -105,7 +106,7 @@ class _Chat:
             self.lines[seq - 1] = line = tombstone(self.lines[seq - 1])
             for fingerprint in fingerprints_of(line):
                 self.seqs.setdefault(fingerprint, []).append(seq)
-        self.kept = {}
+        self.kept, self.window = {}, None
         self.row = ("", b"")
         needed = set[str]().union(*(parse_references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
@@ -289,6 +290,14 @@ class MemoryStorage(Storage):
         for _, (head, data) in sorted(once.items(), reverse=True):
             if last is None or head.seq <= last:
                 yield head, data
+
+    async def store_window(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        found = self._chats.get(chat)
+        if found is not None and await self.erasure_epoch(chat) == erasures:
+            found.window = (head, data)
+
+    async def load_window(self, chat: str) -> tuple[Head, bytes] | None:
+        return (self._chats.get(chat) or _Chat()).window
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         return range(_BORDER, (await self.head(chat)).seq + 1, _BORDER)

@@ -82,11 +82,15 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """``snapshot``: the newest one, with the head that it was made at."""
+    """``snapshot``: the newest one, with the head that it was made at; ``window``: the same, if the end was asked for.
+
+    Of the two a storage may leave out the snapshot if there is a window.
+    """
 
     erasures: str
     head: Head
     snapshot: tuple[Head, bytes] | None = None
+    window: tuple[Head, bytes] | None = None
 
 
 class Snapshots:
@@ -107,6 +111,16 @@ class Snapshots:
         """What was kept at or before seq ``last``, newest first. The log may have become another one since."""
         for kept in tuple[tuple[Head, bytes], ...]():
             yield kept
+
+    async def store_window(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        """Keeps bytes made from the entries up to ``head`` in the place of those that were kept this way before.
+
+        Written often: nothing else is kept or looked at. ``erasures``: as in ``store_snapshot``.
+        """
+
+    async def load_window(self, chat: str) -> tuple[Head, bytes] | None:  # noqa: ARG002
+        """What was kept last, if it is from after the last erasure. The log may have become another one since."""
+        return None
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:  # noqa: ARG002
         """The seqs, in order, at which what is kept stays. Between them there is what is read in one go."""
@@ -281,6 +295,8 @@ class Storage(Snapshots, Leases, Deltas, ABC):
         A remote storage answers in one round trip.
         """
         erasures, head = await self.erasure_epoch(chat), await self.head(chat)
+        if last is None and (window := await self.load_window(chat)):
+            return Opening(erasures, head, None, window)
         async with aclosing(self.load_snapshots(chat, last)) as kept:
             return Opening(erasures, head, await anext(kept, None))
 

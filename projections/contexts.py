@@ -173,9 +173,9 @@ def window(state: Contexts, head: int, id: str | None = None) -> Window:
     return Window(minus(state.spans(context.id, head), context.hidden), context.tops)
 
 
-_CONTROLS = frozenset(
-    (ChatStarted, ContextOpened, ContextSwitched, ContextCleared, Compacted, CompactionReverted, Rewound)
-)
+MOVES = frozenset((ContextOpened, ContextSwitched, ContextCleared, Compacted, CompactionReverted, Rewound))
+"""The events that change what a model sees of the entries before them."""
+_CONTROLS = MOVES | {ChatStarted}
 
 
 # --- the fold --------------------------------------------------------------------------------------------

@@ -149,7 +149,6 @@ class View(msgspec.Struct, frozen=True):
     projections: tuple[Projection[Any], ...]
     states: tuple[Any, ...] = ()
     head: Head = _ORIGIN
-    entry: Entry | None = None
     past: Past = Past()
 
     def __post_init__(self) -> None:
@@ -201,8 +200,7 @@ def fold(view: View, entries: Iterable[Entry]) -> View:
     Raises ``NeedsEarlier`` for a ``Rewound`` to an entry that is further back than the view remembers.
     """
     plan, states, past = _plan(view.projections), list(view.states), view.past
-    entry, head = view.entry, view.head
-    seq, link = head.seq, head.link
+    seq, link = view.head.seq, view.head.link
     newer: list[Version] = []  # empty until something is to be remembered
     most = 2 * past.size + MEMORY
     for following in entries:
@@ -214,7 +212,7 @@ def fold(view: View, entries: Iterable[Entry]) -> View:
             newer = newer or past.begin(view)
             then = past.at(event.to, newer) if event.to else plan.origin()
             if then is None:
-                here = View(view.projections, tuple(states), Head(seq, link), entry, past.ending(newer))
+                here = View(view.projections, tuple(states), Head(seq, link), past.ending(newer))
                 raise NeedsEarlier(event.to, here)
             plan.rewind(states, then)
         for index, step, rewinds in plan[type(event)]:
@@ -222,14 +220,14 @@ def fold(view: View, entries: Iterable[Entry]) -> View:
             if state is not states[index]:
                 states[index] = state
                 is_new = is_new or rewinds
-        entry, seq, link = following, following.seq, following.was or following.sum
+        seq, link = following.seq, following.was or following.sum
         if is_new:
             newer = newer or past.begin(view)
             newer.append((seq, plan.pick(states)))
             if len(newer) > most:
                 past, newer = past.ending(newer), []
     past = past.ending(newer) if newer else past
-    return View(view.projections, tuple(states), Head(seq, link), entry, past)
+    return View(view.projections, tuple(states), Head(seq, link), past)
 
 
 _seq_of = itemgetter(0)

@@ -20,6 +20,7 @@ Whatever the entries are, in whatever order a crash left them:
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -30,6 +31,7 @@ from chatfold.eventlog import (
     ContextRecalled,
     Entry,
     Event,
+    File,
     Injected,
     Json,
     MessageAdded,
@@ -43,6 +45,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.contexts import Window, contexts, window
 from chatfold.projections.fold import View
+from chatfold.projections.packing import Unpack, pack
 
 INTERRUPTED = "Interrupted: no result of this call was recorded."
 SUMMARY = "Summary of the earlier conversation:\n"
@@ -118,6 +121,34 @@ class Prompt:
 
     def __init__(self, block: "_Block") -> None:
         self._block = block  # which nobody changes any more
+
+    def dump(self) -> bytes:
+        """As bytes, for ``load``: what is said, and what is open."""
+        block = self._block
+        state = {name: getattr(block, name) for name in _State.__struct_fields__ if name != "unanswered"}
+        return pack(
+            _State(**state, unanswered={name: tuple(some) for name, some in block.unanswered.items()})
+        )
+
+    @classmethod
+    def load(cls, data: bytes | memoryview) -> "Prompt":
+        """Raises ValueError for bytes that are no prompt."""
+        state, block = _unpack_state(data), _Block()
+        for name in _State.__struct_fields__:
+            setattr(block, name, getattr(state, name))
+        block.unanswered = {name: deque(some) for name, some in state.unanswered.items()}
+        for call in block.calls:
+            if call.seq not in block.results:
+                block.without.setdefault(call.id, deque()).append(call)
+        return cls(block)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it says."""
+        block = self._block
+        some = chain(block.done, block.held, block.arrived, (block.lead,) if block.lead else ())
+        results = chain((r for m in block.done for r in m.results), block.results.values())
+        return sum(_weight(one.parts) for one in chain[Message | Result](some, results))
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
@@ -336,6 +367,30 @@ class _Block:
             results.append(result)
         seqs = sorted([result.seq for result in results if result.seq])
         return Message("tool", tuple(seqs), results=tuple(results))
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    """What a ``_Block`` consists of. What is not here is made from it."""
+
+    done: list[Message]
+    lead: Message | None
+    calls: list[Call]
+    results: dict[int, Result]
+    held: list[Message]
+    asked: bool
+    returned: bool
+    arrived: list[Message]
+    injected: set[str]
+    unanswered: dict[str, tuple[Call, ...]]
+
+
+_unpack_state = Unpack(_State)
+
+
+def _weight(parts: tuple[Part, ...]) -> int:
+    return sum(
+        len(getattr(part, "text", "")) + len(part.data if isinstance(part, File) else "") for part in parts
+    )
 
 
 def _question(some: list[Message], first: int = 0, before: int | None = None) -> int | None:

@@ -1,20 +1,38 @@
-"""A view as bytes, and back. Whoever stores them says which ``(seq, sum)`` they belong to.
+"""A view as bytes, and back; with the prompt, the window. Whoever stores them says which ``(seq, sum)`` they belong to.
 
 Each state stands under its projection's name and version. What cannot be used (another version, a projection that
 was not there, damage) is no error: the view is then folded from further back.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import msgspec
 
 from chatfold.eventlog import Head
 from chatfold.projections.fold import Projection, View
+from chatfold.projections.prompt import Prompt
+
+WINDOW_BYTES = 1 << 20
+"""A prompt that says more is not kept: reading it again costs more than it is worth."""
+_WINDOW = 1  # the version of what ``Prompt.dump`` gives
 
 _States = dict[str, tuple[int, memoryview]]  # not copied before they are unpacked
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_States).decode
+
+
+class Window(msgspec.Struct, frozen=True, array_like=True):
+    """``snapshot``: the seq of the newest view that was kept by itself, as far as its writer knew."""
+
+    version: int
+    snapshot: int
+    prompt: memoryview
+    states: memoryview
+
+
+_decode_window = msgspec.msgpack.Decoder(Window).decode
 
 
 def dump(view: View) -> bytes:
@@ -22,7 +40,7 @@ def dump(view: View) -> bytes:
     return _encode({p.name: (p.version, p.dump(state)) for p, state in states})
 
 
-def load(data: bytes, head: Head, projections: Sequence[Projection[Any]]) -> View | None:
+def load(data: bytes | memoryview, head: Head, projections: Sequence[Projection[Any]]) -> View | None:
     """The view at ``head``, if the bytes hold a state for each of these projections."""
     try:
         found = _decode(data)
@@ -30,3 +48,46 @@ def load(data: bytes, head: Head, projections: Sequence[Projection[Any]]) -> Vie
     except (ValueError, KeyError):
         return None
     return View(tuple(projections), states, head) if len(states) == len(projections) else None
+
+
+def dump_window(view: View, prompt: Prompt, snapshot: int) -> bytes | None:
+    """The prompt after the view's last entry, and the view; None if they are too large to be worth it."""
+    if prompt.weight > WINDOW_BYTES:
+        return None
+    data = _encode(Window(_WINDOW, snapshot, memoryview(prompt.dump()), memoryview(dump(view))))
+    return data if len(data) <= 2 * WINDOW_BYTES else None
+
+
+def load_window(data: bytes, head: Head, projections: Sequence[Projection[Any]]) -> "Unpacked | None":
+    """What ``dump_window`` made of the entries up to ``head``; None if it cannot be used."""
+    try:
+        window = _decode_window(data)
+        found = _decode(window.states)
+        if window.version != _WINDOW or any(found[p.name][0] != p.version for p in projections):
+            return None
+        return Unpacked(
+            Prompt.load(window.prompt), PackedView(found, head, tuple(projections)), window.snapshot
+        )
+    except (ValueError, KeyError):
+        return None
+
+
+class PackedView:
+    """A view that is unpacked when it is asked for: who only wants the messages needs none."""
+
+    def __init__(self, states: _States, head: Head, projections: tuple[Projection[Any], ...]) -> None:
+        self._states = states
+        self.head = head
+        self.projections = projections
+
+    @cached_property
+    def view(self) -> View:
+        return View(
+            self.projections, tuple(p.load(self._states[p.name][1]) for p in self.projections), self.head
+        )
+
+
+class Unpacked(NamedTuple):
+    prompt: Prompt
+    packed: PackedView
+    snapshot: int

@@ -21,24 +21,29 @@ from click.shell_completion import CompletionItem
 
 VERBS = {
     "ls": ("chats", "The chats, newest first"),
-    "log": ("log", "What happened in a chat, a line each"),
-    "show": ("show", "One event: what it says, what belongs to it, what it changed"),
+    "log": ("history", "What happened in a chat, a line each"),
+    "show": ("history", "One event: what it says, what belongs to it, what it changed"),
     "context": ("context", "What the model sees, and what is archived"),
-    "messages": ("messages", "Exactly what a model is, or was, sent"),
-    "diff": ("compare", "What changed between two points"),
-    "why": ("compare", "When a text entered the context, and when and why it left"),
+    "messages": ("context", "Exactly what a model is, or was, sent"),
+    "diff": ("ask", "What changed between two points"),
+    "why": ("ask", "When a text entered the context, and when and why it left"),
     "tree": ("chats", "Which chat was forked from which"),
     "search": ("chats", "Words in all chats, or in one"),
-    "stats": ("stats", "Tokens, turns, tools, and the size of the context over time"),
+    "stats": ("history", "Tokens, turns, tools, and the size of the context over time"),
     "fork": ("change", "A chat of its own from any point of another"),
+    "redact": ("change", "Erase what entries say, for good"),
+    "compact": ("change", "Put older messages behind a summary"),
+    "delete": ("change", "Delete chats, for good"),
     "replay": (
         "verify",
         "Fold again, compare every fingerprint; or run an agent's code against the recording",
     ),
     "rerun": ("verify", "Run one turn again for real, in a fork"),
     "step": ("step", "Step through a chat in the terminal"),
+    "view": ("view", "The debugger in a browser"),
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
     "import": ("imports", "Chats of other tools, or exported ones, into a store"),
+    "watch": ("watch", "Keep a store up to date with what other tools write"),
     "copy": ("copy", "Chats from one store into another: folders, databases"),
     "check": ("check", "Is every byte as it was written? With repair"),
     "salvage": ("check", "Copy out of a damaged chat what still verifies"),
@@ -93,7 +98,7 @@ class Verbs(click.Group):
 @click.option(
     "--store",
     metavar="PLACE",
-    help="The store: a folder, or postgresql://user@host/database?schema=name. Default: $CHATFOLD_STORE, ./chats, or here.",
+    help="The store: a folder, or postgresql://user@host/database?schema=name. Default: $CHATFOLD_STORE, or the one in this folder.",
 )
 @click.version_option(package_name="chatfold", prog_name="chatfold")
 @click.pass_context

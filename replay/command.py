@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from chatfold.agent import Chat, NoSuchContext, Store
+from chatfold.agent import Chat, Moment, NoSuchContext, Store
 from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
@@ -21,7 +21,7 @@ from chatfold.eventlog import (
     NoSuchPoint,
     NoSuchStore,
 )
-from chatfold.replay.inspect.address import Address, address
+from chatfold.replay.inspect.address import HEAD, Address, BadAddress, address
 from chatfold.replay.inspect.places import (
     LAST,
     NoStore,
@@ -31,6 +31,7 @@ from chatfold.replay.inspect.places import (
     root_of,
     store_place,
 )
+from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.output import Out
 from chatfold.replay.terminal import printable
 
@@ -90,7 +91,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--raw", is_flag=True, help="Text as it is, whatever it does to your terminal."),
         click.option("--json", "as_json", is_flag=True, help='For programs: JSON objects with "v":1.'),
         click.option(
-            "--store", metavar="PLACE", help="The store. Default: $CHATFOLD_STORE, ./chats, or here."
+            "--store", metavar="PLACE", help="The store. Default: $CHATFOLD_STORE, or the one in this folder."
         ),
     ):
         command = option(command)
@@ -116,6 +117,31 @@ async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Add
             yield chat, Address(text)
         else:
             yield await find_chat(place, parsed.chat), parsed
+
+
+async def seq_meant(chat: Chat, meant: Address) -> int:
+    """The entry that an address without a range names; without a point, the last one. Raises ``BadAddress`` for a range."""
+    if meant.is_range:
+        raise BadAddress(
+            f"a range, {meant.first or 1}..{meant.last}, where one point is meant; ranges are for log, diff, replay and export",
+            chat=chat.key,
+        )
+    return await seq_of(chat, meant.last or HEAD)
+
+
+async def moment_meant(chat: Chat, meant: Address) -> Moment:
+    """The chat as it was there."""
+    seq = await seq_meant(chat, meant)
+    return await chat.at(seq) if meant.last else await chat.now()
+
+
+def confirm(*, yes: bool) -> None:
+    """Asks whether to go on. Without a terminal nobody can be asked: then ``--yes`` says it."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nothing was changed: this needs a terminal to ask on, or --yes")
+    click.confirm("Go on?", abort=True, err=True)
 
 
 def path_of(text: str) -> Path | None:
@@ -145,12 +171,14 @@ def complete_chat(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
     """For the shell: the keys that begin so."""
     above = ctx.parent.params if ctx.parent else {}
 
+    import shlex  # noqa: PLC0415 (for whoever completes)
+
     async def keys() -> list[str]:
         async with store_of(ctx.params.get("store") or above.get("store"), keep_caches=False) as place:
             return sorted([key async for key in place.log.chats() if key.startswith(incomplete)])
 
     try:
-        return [key for key in asyncio.run(keys()) if key.isprintable()]
+        return [shlex.quote(key) for key in asyncio.run(keys()) if key.isprintable()]
     except (ChatfoldError, OSError):  # a shell that completes wants no messages
         return []
 

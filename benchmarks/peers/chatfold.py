@@ -68,6 +68,7 @@ class Store:
                 seq += len(turn)
             await asyncio.gather(*(self.store.log.append(chat, *turn, durability="off") for turn in events))
         self.chats[chat] = await self.store.chat(chat)
+        await self.chats[chat].messages()
         assert self.chats[chat].seq == seq
 
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Message]:

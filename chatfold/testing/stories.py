@@ -106,6 +106,29 @@ async def an_erased_text_can_be_said_again(backend: Backend) -> None:
 
 
 @story
+async def a_window_is_given_back_until_something_is_erased(backend: Backend) -> None:
+    """Or never: a storage need not have any."""
+    async with opened(backend) as log, opened(backend) as other:
+        entries = await log.append("chat", said("one"), said("two"), said("three"))
+        heads = [Head(entry.seq, entry.link) for entry in entries]
+        epoch = await log.storage.erasure_epoch("chat")
+        for head, data in ((heads[0], b"a longer one, \0 in it"), (heads[2], b"the last")):
+            await log.storage.store_window("chat", head, data, epoch)
+            for reader in (log, other):
+                found = await reader.storage.load_opening("chat")
+                assert found.head == heads[2]
+                assert found.window in (None, (head, data))
+                assert await reader.storage.load_window("chat") == found.window
+                assert (await reader.storage.load_opening("chat", 2)).window is None
+        await log.fork("chat", "fork", 2)
+        await log.redact("chat", 1)
+        await log.storage.store_window("chat", heads[2], b"of what was known before", epoch)
+        for chat in ("chat", "fork", "none"):
+            assert await other.storage.load_window(chat) is None
+            assert (await other.storage.load_opening(chat)).window is None
+
+
+@story
 async def a_text_erased_while_an_append_refers_to_it_is_not_missed(backend: Backend) -> None:
     async with opened(backend) as log, opened(backend) as other:
         for turn in range(1 if backend.can_interrupt else 10):

@@ -179,9 +179,8 @@ class Cache:
         try:
             ensure_folder(self._disk, self._folder)
             if in_place:
-                self._overwrite(name, data)
-            else:
-                replace_file(self._disk, self._folder / name, data, durable=False)
+                return self._overwrite(name, data, epoch) and self._stays(name, epoch)
+            replace_file(self._disk, self._folder / name, data, durable=False)
         except OSError:
             return False
         return self._stays(name, epoch)
@@ -203,13 +202,20 @@ class Cache:
         self.remove(name)
         return False
 
-    def _overwrite(self, name: str, data: bytes) -> None:
-        """A tenth of what a rename costs. A fork may share the file by a hard link: it finds a cache that is not its own."""
+    def _overwrite(self, name: str, data: bytes, epoch: str) -> bool:
+        """A tenth of what a rename costs. A fork may share the file by a hard link: it finds a cache that is not its own.
+
+        An erasure changes the epoch, then removes the files. So the epoch is asked for when the file is open: what is written
+        after that goes to a file that the erasure has removed, or is written by nobody, killed or not.
+        """
         fd = self._disk.open_update(self._folder / name)
         try:
+            if self.epoch() != epoch:
+                return False
             written = self._disk.pwrite(fd, data, 0)
             if written == len(data) < self._disk.fstat(fd).st_size:
                 self._disk.truncate(fd, len(data))  # what was longer before may say what is erased later
+            return True
         finally:
             self._disk.close(fd)
 

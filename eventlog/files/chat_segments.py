@@ -107,11 +107,16 @@ class ChatSegments:
 
     def read_header_at(self, first: int, fd: int) -> Position:
         """The place after the header. Checks that the file is the one its name says."""
+        at = self.parse_header_at(first, fd)
+        self._check_belongs(first, fd)
+        return at
+
+    def parse_header_at(self, first: int, fd: int) -> Position:
+        """The same, and nothing is compared with other segments."""
         line, newline, _ = read_at(self.disk, fd, 0, MAX_HEADER).partition(b"\n")
         head = parse_header(line if newline else b"")
         if head.seq + 1 != first:
             raise CorruptLog(f"the segment says that it starts at seq {head.seq + 1}", offset=0, seq=first)
-        self._check_belongs(first, fd)
         return Position(head.seq, head.link.encode(), len(line) + 1)
 
     def check_belongs(self, first: int, fd: int) -> os.stat_result:

@@ -61,6 +61,11 @@ class Continuity:
         self._last = 0  # the last segment when they were compared
         self._hole = 0  # entries are missing after this segment; 0: nowhere
 
+    @property
+    def is_compared(self) -> bool:
+        """Were the borders compared? It takes two small reads a segment."""
+        return bool(self._proven)
+
     def check(self, first: int, fd: int, *, has_next: bool) -> os.stat_result:
         """Raise CorruptLog unless the file that is open belongs to this chat. How it looks.
 

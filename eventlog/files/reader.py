@@ -34,6 +34,7 @@ from chatfold.eventlog.files.segment import (
     read_page,
     read_pages_back,
 )
+from chatfold.eventlog.files.watermark import read_watermark
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
     has_valid_sum,
@@ -42,7 +43,7 @@ from chatfold.eventlog.line import (
     parse_seq,
 )
 
-_FINAL = 1 << 62  # later than any seq
+FINAL = 1 << 62  # later than any seq
 _FEW = 4  # segments: at first, the ends of all are compared
 
 
@@ -62,14 +63,24 @@ class LogReader(LogEnd):
         self.lock = threading.Lock()  # for those who use one reader on several threads
         self.snapshots: list[int] | None = None  # those that stay, once they were looked for
 
-    def is_near_tail(self) -> bool:
-        """Does it take a few small reads, at most, to find where the log ends? If it cannot be told, then to find that out."""
+    def is_near_tail(self, first: int = FINAL) -> bool:
+        """Does it take a few small reads, at most, to find where the log ends? If it cannot be told, then to find that out.
+
+        And to read the entries from ``first`` on: for those in older segments the borders of all of them are compared.
+        """
         known = self._tail
         try:
             if known is None:
+                witness = read_watermark(self.disk, self.path)
+                if witness is not None:
+                    size = self.disk.stat(self.segment_path(witness.segment)).st_size
+                    if size == witness.end:
+                        return first >= witness.segment or witness.segment == 1
                 firsts = self.segments()
                 size = self.disk.stat(self.segment_path(firsts[-1])).st_size
                 return len(firsts) <= _FEW and size <= BIG_PAGE
+            if first < known.first > 1 and not self._continuity.is_compared:
+                return False
             more = self.disk.stat(self.segment_path(known.first)).st_size - known.position.offset
             return more == 0 or (more <= BIG_PAGE and self.segments()[-1] == known.first)
         except (OSError, ChatfoldError):
@@ -179,10 +190,12 @@ class LogReader(LogEnd):
             raise self._corrupt(place.first, place.position, bad if stop is PageEnd.BAD else early)
         return self._open_at_start(first, place.position.link)
 
-    def pages_back(self, last: int | None = None, most: int = _FINAL) -> Iterator[Page]:
+    def pages_back(
+        self, last: int | None = None, most: int = FINAL, size: int = 2 * BIG_PAGE
+    ) -> Iterator[Page]:
         """Yield entries ``last`` (default: the tail) and before, at most ``most``: newest page first, lines in order.
 
-        Every line has a valid sum and is the one its successor names.
+        Every line has a valid sum and is the one its successor names. ``size``: bytes of the first page, about, at most.
         """
         tail = self.tail()
         last = tail.position.seq if last is None else min(last, tail.position.seq)
@@ -201,7 +214,7 @@ class LogReader(LogEnd):
                     is_tail = head.seq == tail.position.seq and first == tail.first
                     end = tail.position.offset if is_tail else self._end_of(first, fd, head.seq)
                     count = head.seq - max(least, first - 1)
-                    for page, before in read_pages_back(self.disk, fd, end, head, count):
+                    for page, before in read_pages_back(self.disk, fd, end, head, count, size):
                         yield page
                         head = before
                 except CorruptLog:
@@ -363,7 +376,7 @@ class LogReader(LogEnd):
         self.offsets.drop(first)
         with self.open_segment(first) as fd:
             at, status = self.read_header_at(first, fd), self.disk.fstat(fd)
-            sealed = read_if_sealed(self.disk, fd, first - 1, _FINAL)
+            sealed = read_if_sealed(self.disk, fd, first - 1, FINAL)
             while stop is PageEnd.MORE:
                 page = sealed.page(at, BIG_PAGE) if sealed else read_page(self.disk, fd, at, BIG_PAGE)
                 lines = page.page.lines() if sealed else page.lines

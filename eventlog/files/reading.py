@@ -32,8 +32,10 @@ from chatfold.eventlog.files.snapshots import (
     has_small_newest,
     load_newest,
     load_snapshots,
+    load_window,
     snapshot_seqs,
     store_snapshot,
+    store_window,
 )
 from chatfold.eventlog.search import Query, Spans
 from chatfold.eventlog.storage import ChatPage, Storage
@@ -92,7 +94,7 @@ class FileReading(Storage):
 
     def read(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
-        return self._pages(folder, folder.pages(max(1, first), last), _as_it_is)
+        return self._pages(folder, folder.pages(max(1, first), last), _as_it_is, first)
 
     def read_back(self, chat: str, last: int | None = None) -> AsyncGenerator[Page]:
         folder = self._reader(chat)
@@ -101,7 +103,7 @@ class FileReading(Storage):
     def read_entries(self, chat: str, first: int = 1, last: int | None = None) -> AsyncGenerator[list[Entry]]:
         folder = self._reader(chat)
         pages = folder.pages(max(1, first), last)
-        return self._pages(folder, pages, folder.entries)
+        return self._pages(folder, pages, folder.entries, first)
 
     def read_entries_back(self, chat: str, last: int | None = None) -> AsyncGenerator[list[Entry]]:
         folder = self._reader(chat)
@@ -110,31 +112,37 @@ class FileReading(Storage):
     async def last(self, chat: str, count: int, upto: int | None = None) -> list[Entry]:
         folder = self._reader(chat)
         found: list[Entry] = []
-        async for page in self._pages(folder, folder.pages_back(upto, count), folder.entries):
+        first = 0 if upto is None else upto - count + 1
+        async for page in self._pages(folder, folder.pages_back(upto, count), folder.entries, first):
             found[:0] = page
         return found
 
     async def _pages(
-        self, folder: LogReader, pages: Iterator[P], made: Callable[[P], T]
+        self, folder: LogReader, pages: Iterator[P], made: Callable[[P], T], first: int = 0
     ) -> AsyncGenerator[T]:
-        """What is made of the pages. The first, small ones, are read right here: a thread would take longer than the disk."""
+        """What is made of the pages. The first, small ones, are read right here: a thread would take longer than the disk.
+
+        ``first``: the earliest entry of them; 0 if that is not known.
+        """
         with folder.translating_deletion():
             try:
-                if not folder.is_near_tail():
-                    await asyncio.to_thread(folder.look)
-                page = _next(folder, pages, made)
+                here = int(folder.is_near_tail(first))
+                page = (
+                    _next(folder, pages, made)
+                    if here
+                    else await asyncio.to_thread(_next, folder, pages, made)
+                )
             except NoSuchChat:
                 return
-            here = 1
             while page is not None:
                 yield page
                 try:
                     page = (
                         _next(folder, pages, made)
-                        if here < _HERE
+                        if 0 < here < _HERE
                         else await asyncio.to_thread(_next, folder, pages, made)
                     )
-                    here += 1
+                    here += here > 0
                 except NoSuchChat as error:
                     raise ChatDeleted("the chat was deleted", chat=error.chat, path=error.path) from None
 
@@ -263,6 +271,14 @@ class FileReading(Storage):
         older = load_snapshots(cache, last, newest)
         while kept := await asyncio.to_thread(next, older, None):
             yield kept
+
+    async def store_window(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        if not self.read_only:
+            await asyncio.to_thread(store_window, self._reader(chat).cache, head, data, erasures)
+
+    async def load_window(self, chat: str) -> tuple[Head, bytes] | None:
+        """Right here: one file, and a small one."""
+        return load_window(self._reader(chat).cache)
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         try:

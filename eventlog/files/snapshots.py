@@ -3,6 +3,8 @@
     cache/newest.snapshot              near the end; overwritten each time
     cache/<seq, 16 digits>.snapshot    at the end of a full segment, and in between where it is small: any entry is near one
 
+    cache/window                       as near to the end as possible; overwritten in place every few turns
+
 Whether ``(seq, link)`` is still a point of the log is for the reader to see, who goes on from there.
 """
 
@@ -15,6 +17,7 @@ from chatfold.eventlog.files.cache import Cache, CacheFile, Span
 
 _KIND = "snapshot 1"
 _NEWEST = "newest.snapshot"
+_WINDOW, _WINDOW_KIND = "window", "window 1"
 _APART, _BYTES = 128, 200  # entries between two that stay, at least; bytes of them an entry, at most
 _NEAR = 256  # entries from the end, of the newest
 _SMALL = 1 << 16
@@ -66,6 +69,15 @@ def load_snapshots(cache: Cache, last: int | None, newest: CacheFile | None) -> 
             yield found.span.head, found.payload
     if last is not None and newest:
         yield newest.span.head, newest.payload
+
+
+def store_window(cache: Cache, head: Head, data: bytes, epoch: str) -> bool:
+    return cache.store(_WINDOW, _WINDOW_KIND, Span.up_to(head), data, epoch, in_place=True)
+
+
+def load_window(cache: Cache) -> tuple[Head, bytes] | None:
+    found = cache.load(_WINDOW, _WINDOW_KIND)
+    return None if found is None else (found.span.head, found.payload)
 
 
 def snapshot_seqs(cache: Cache) -> list[int]:

@@ -1,4 +1,7 @@
-"""Snapshots in a table: one at every border, some in between, and the newest. A fork finds those of what it was forked from, too."""
+"""Snapshots in a table: one at every border, some in between, and the newest. A fork finds those of what it was forked from, too.
+
+The window of a chat is a row of the same table, of its own only.
+"""
 
 from collections.abc import AsyncGenerator
 
@@ -12,21 +15,26 @@ from chatfold.eventlog.storage import Opening
 
 BORDER = 4096
 _NEAR = 256
-_NEWEST = 0  # its slot; the others have their seq
+_NEWEST, _WINDOW, _NOWHERE = 0, -1, -2  # slots; the other snapshots have their seq
 
 _STORE = """WITH c AS (SELECT id, head_seq FROM @chat WHERE key = %b AND erased = %b AND head_seq >= %b FOR SHARE)
 INSERT INTO @snapshot (chat, slot, seq, link, data) SELECT c.id, u.slot, %b, %b, %b FROM c, unnest(%b::bigint[]) AS u(slot)
 WHERE CASE WHEN u.slot = 0 THEN c.head_seq - %b < %b
     ELSE %b OR NOT EXISTS (SELECT FROM @snapshot s WHERE s.chat = c.id AND s.slot > 0 AND abs(s.seq - %b) < %b) END
 ON CONFLICT (chat, slot) DO UPDATE SET seq = excluded.seq, link = excluded.link, data = excluded.data"""
+_STORE_WINDOW = """WITH c AS (SELECT id FROM @chat WHERE key = %b AND erased = %b AND head_seq >= %b FOR SHARE)
+INSERT INTO @snapshot (chat, slot, seq, link, data) SELECT c.id, %b, %b, %b, %b FROM c
+ON CONFLICT (chat, slot) DO UPDATE SET seq = excluded.seq, link = excluded.link, data = excluded.data"""
 _NEXT = """SELECT s.seq, s.link, s.data FROM lineage l JOIN @snapshot s
-    ON s.chat = l.id AND s.seq <= l.high WHERE s.seq < %b ORDER BY s.seq DESC LIMIT 1"""
+    ON s.chat = l.id AND s.slot >= 0 AND s.seq <= l.high WHERE s.seq < %b ORDER BY s.seq DESC LIMIT 1"""
 _LOAD = LINEAGE + _NEXT
 _OPENING = (
     LINEAGE
-    + f"""SELECT c.erased, c.head_seq, c.head_link, n.seq, n.link, n.data
-    FROM lineage o JOIN @chat c ON c.id = o.id LEFT JOIN ({_NEXT}) n ON true WHERE o.own"""
+    + f"""SELECT c.erased, c.head_seq, c.head_link, n.seq, n.link, n.data, w.seq, w.link, w.data
+    FROM lineage o JOIN @chat c ON c.id = o.id LEFT JOIN @snapshot w ON w.chat = c.id AND w.slot = %b
+    LEFT JOIN ({_NEXT}) n ON w.seq IS NULL WHERE o.own"""
 )
+_LOAD_WINDOW = "SELECT w.seq, w.link, w.data FROM @chat c JOIN @snapshot w ON w.chat = c.id AND w.slot = %b WHERE c.key = %b"
 
 
 async def store_snapshot(server: Server, chat: str, head: Head, data: bytes, erasures: str) -> None:
@@ -37,13 +45,28 @@ async def store_snapshot(server: Server, chat: str, head: Head, data: bytes, era
     await server.rows(_STORE, (*values, head.seq % BORDER == 0, seq, near))
 
 
+async def store_window(server: Server, chat: str, head: Head, data: bytes, erasures: str) -> None:
+    seq, erased = Int8(head.seq), Int8(int(erasures or 0))
+    await server.rows(_STORE_WINDOW, (encode_key(chat), erased, seq, Int8(_WINDOW), seq, head.link, data))
+
+
+async def load_window(server: Server, chat: str) -> tuple[Head, bytes] | None:
+    for seq, link, data in await server.rows(_LOAD_WINDOW, (Int8(_WINDOW), encode_key(chat))):
+        return Head(seq, link), data
+    return None
+
+
 async def load_opening(server: Server, chat: str, last: int | None) -> Opening:
-    before = Int8((1 << 63) - 1 if last is None else last + 1)
-    rows = await server.rows(_OPENING, (encode_key(chat), before))
+    before, slot = ((1 << 63) - 1, _WINDOW) if last is None else (last + 1, _NOWHERE)
+    rows = await server.rows(_OPENING, (encode_key(chat), Int8(slot), Int8(before)))
     if not rows:
         return Opening("", Head())
-    erased, seq, link, of, of_link, data = rows[0]
-    return Opening(str(erased or ""), Head(seq, link), None if data is None else (Head(of, of_link), data))
+    erased, seq, link, *snapshot, of, of_link, data = rows[0]
+    window = None if data is None else (Head(of, of_link), data)
+    of, of_link, data = snapshot
+    return Opening(
+        str(erased or ""), Head(seq, link), None if data is None else (Head(of, of_link), data), window
+    )
 
 
 async def load_snapshots(server: Server, chat: str, last: int | None) -> AsyncGenerator[tuple[Head, bytes]]:

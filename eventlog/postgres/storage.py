@@ -22,7 +22,14 @@ from chatfold.eventlog.postgres.leases import Leases
 from chatfold.eventlog.postgres.news import ALL, LOOK, News
 from chatfold.eventlog.postgres.place import Place, parse_address
 from chatfold.eventlog.postgres.server import Server
-from chatfold.eventlog.postgres.snapshots import BORDER, load_opening, load_snapshots, store_snapshot
+from chatfold.eventlog.postgres.snapshots import (
+    BORDER,
+    load_opening,
+    load_snapshots,
+    load_window,
+    store_snapshot,
+    store_window,
+)
 from chatfold.eventlog.postgres.statements import (
     BLOBS,
     KNOWN,
@@ -272,6 +279,13 @@ class PostgresStorage(Storage):
 
     def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
         return load_snapshots(self._server, chat, last)
+
+    async def store_window(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
+        if not self.read_only:
+            await store_window(self._server, chat, head, data, erasures)
+
+    async def load_window(self, chat: str) -> tuple[Head, bytes] | None:
+        return await load_window(self._server, chat)
 
     async def load_opening(self, chat: str, last: int | None = None) -> Opening:
         return await load_opening(self._server, chat, last)

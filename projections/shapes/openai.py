@@ -130,6 +130,12 @@ def _user_content(message: Message, own: Shape) -> str | list[Shape]:
 def _spoken(message: Message, own: Shape, ids: dict[int, str]) -> Shape:
     """What an assistant or an embedder says, and the calls."""
     shape: Shape = {"role": message.role}
+    if not own:
+        if text := words(message.parts):
+            shape["content"] = text
+        if message.calls:
+            shape["tool_calls"] = [_call_shape(call, ids) for call in message.calls]
+        return shape
     refused = [] if "form" in own else [at for at in range(len(message.parts)) if "type" in of_part(own, at)]
     said = tuple(part for at, part in enumerate(message.parts) if at not in refused)
     if content := _text_list(message.parts, own) or words(said):
@@ -162,6 +168,8 @@ def output_text(result: Result) -> str:
 
 def _message_fields(own: Shape) -> Shape:
     """A name that OpenAI would refuse is made one that it takes."""
+    if not own:
+        return own
     unread = fields(own, "message")
     name = unread.get("name")
     return {**unread, "name": tool_name(name)} if isinstance(name, str) else unread

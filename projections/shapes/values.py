@@ -106,6 +106,8 @@ def of_part(own: Json, at: int) -> dict[str, Any]:
 
 def give_back(shape: dict[str, Any], unread: dict[str, Any]) -> dict[str, Any]:
     """The shape with the fields that its reader had no place for, also within others: writing undoes reading."""
+    if not unread:  # as of nearly all
+        return shape
     whole = dict(shape)
     for name, value in unread.items():
         if isinstance(value, dict) and isinstance(inner := shape.get(name), dict):
@@ -118,6 +120,8 @@ def give_back(shape: dict[str, Any], unread: dict[str, Any]) -> dict[str, Any]:
 def in_given_order(results: Iterable[Result], provider: str) -> list[Result]:
     """As a client gave them, if that was not the order of the calls."""
     numbered = list(enumerate(results))
+    if not any(result.meta for _, result in numbered):
+        return [result for _, result in numbered]
     places = {at: kept(result, provider).get("at") for at, result in numbered}
     if not all(type(place) is int for place in places.values()):
         return [result for _, result in numbered]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from chatfold.agent import Moment
 from chatfold.agent.models import fingerprint
-from chatfold.agent.run import SHOWN
+from chatfold.agent.request import SHOWN
 from chatfold.agent.views import Opened, fold_on
 from chatfold.eventlog import Entry, Head, ModelCalled, Noted, Rewound, ToolCalled
 from chatfold.eventlog.search_text import OURS
@@ -157,7 +157,7 @@ class _Judge:
     def _noted(self, entry: Entry) -> Divergence | None:
         event = entry.event
         assert isinstance(event, Noted)
-        name, _, mark = (entry.id or "").partition(":")
+        name, _, mark = (entry.key or entry.id or "").partition(":")
         if event.name != OURS + name or not mark or entry.was:
             return None
         made = fingerprint({name: event.data})

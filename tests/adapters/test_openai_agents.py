@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("agents", reason="the SDK is not installed: pip install 'chatfold[openai-agents]'")
 
+import chatfold as ours
 from chatfold import Policy, Store, user
 from chatfold.adapters.openai_agents import OpenAIAgentsSession
 from chatfold.eventlog import ChatStarted, Closed
@@ -230,3 +231,12 @@ async def test_a_run_of_the_sdk_is_a_chat_that_can_be_asked_why(store: Store) ->
         "message",
     ]
     assert await chat.open_calls() == []
+
+
+async def test_an_agent_of_ours_leaves_the_chats_of_the_sdk_alone(store: Store) -> None:
+    await OpenAIAgentsSession(store, "theirs").add_items([message(0)])
+    await (await store.chat("ours")).user("hello")
+    async with ours.Agent(ours.ScriptedModel(["hi"]), store=store) as agent:
+        assert await agent.resume_all() == ["ours"]
+        await agent.wait_idle()
+    assert await OpenAIAgentsSession(store, "theirs").get_items() == [message(0)]

@@ -291,6 +291,8 @@ async def test_a_long_log_is_first_looked_at_while_the_loop_goes_on(
     root: Path, verb: str, shape: str
 ) -> None:
     await _write(root, *SHAPES[shape])
+    for witness in root.glob("chats/*/head"):  # noqa: ASYNC240
+        witness.unlink()  # it names the last line, and then there is nothing to look for
     disk = SlowSegments()
     disk.ticked.clear()
     async with Log(FileStorage(root, disk=disk)) as log:

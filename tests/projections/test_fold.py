@@ -140,7 +140,7 @@ def test_a_state_dumped_anywhere_loaded_and_folded_on_is_the_whole_fold(
 ) -> None:
     cut = data.draw(st.integers(0, len(history)), label="cut")
     before = folded(history[:cut], one)
-    loaded = View((one,), (one.load(one.dump(before[one])),), before.head, before.entry)
+    loaded = View((one,), (one.load(one.dump(before[one])),), before.head)
     assert alike(loaded, before)
     on = folded_on(loaded, history[cut:], history)
     assert alike(on, folded(history, one))
@@ -153,7 +153,7 @@ def test_a_state_dumped_after_every_entry_is_the_whole_fold(history: list[Entry]
     for entry in history:
         view = view.then(entry)
         states = tuple(p.load(p.dump(state)) for p, state in zip(ALL, view.states, strict=True))
-        view = View(ALL, states, view.head, view.entry, past=view.past)
+        view = View(ALL, states, view.head, past=view.past)
     assert alike(view, folded(history))
 
 
@@ -170,7 +170,7 @@ def test_the_run_that_is_forgotten_first_is_the_same_after_a_snapshot(
     whole = folded(history, one)
     for cut in range(0, len(runs), 7):
         before = folded(history[:cut], one)
-        loaded = View((one,), (one.load(one.dump(before[one])),), before.head, before.entry)
+        loaded = View((one,), (one.load(one.dump(before[one])),), before.head)
         assert alike(fold(loaded, history[cut:]), whole)
 
 
@@ -243,7 +243,6 @@ def test_folding_one_by_one_or_in_any_pieces_is_folding_at_once(
     at_once = folded(iter(history))
     assert alike(one_by_one, at_once)
     assert alike(pieces, at_once)
-    assert one_by_one.entry is pieces.entry is at_once.entry is (history[-1] if history else None)
 
 
 @given(histories, st.data())
@@ -265,8 +264,8 @@ def test_folding_nothing_is_the_view_itself_in_value() -> None:
 def test_a_view_says_where_it_is() -> None:
     history = entries([user(), user("again")])
     view = folded(history)
-    assert (view.seq, view.head, view.entry) == (2, Head(2, history[1].sum), history[1])
-    assert (start(ALL).seq, start(ALL).head, start(ALL).entry) == (0, Head(), None)
+    assert (view.seq, view.head) == (2, Head(2, history[1].sum))
+    assert (start(ALL).seq, start(ALL).head) == (0, Head())
 
 
 def test_after_an_erased_entry_the_chain_goes_on_with_what_stood_there() -> None:

@@ -222,8 +222,9 @@ READING: list[list[str]] = [
 
 
 def broken(store: Path, old: bytes, new: bytes) -> None:
-    """In the middle of the log."""
+    """In the middle of the log, and no window is there that would spare us reading it."""
     [segment] = (store / "chats" / CHAT).glob("*.jsonl")
+    shutil.rmtree(store / "chats" / CHAT / "cache", ignore_errors=True)
     content = segment.read_bytes()
     assert old in content
     segment.write_bytes(content.replace(old, new, 1))

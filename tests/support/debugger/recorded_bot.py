@@ -9,9 +9,10 @@ import msgspec
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, ModelReply, ScriptedModel, Store, ToolCall
 from chatfold.agent.models import Request
+from chatfold.agent.tools.skills import SkillFiles
 from chatfold.eventlog import Entry, Event, Json, Log
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import encode_event
+from chatfold.eventlog.codec import encode_named
 from chatfold.replay.verify.divergence import Divergence
 from chatfold.replay.verify.rehearsal import rehearse
 
@@ -39,10 +40,9 @@ def build(store: Store, **changes: Any) -> Agent:
     """The support desk, as it is set up, or with something changed."""
     setup: dict[str, Any] = {
         "model": bot.model_of(""),
-        "tools": [*CHAT_TOOLS, bot.order_status, bot.refund],
+        "tools": [*CHAT_TOOLS, bot.order_status, bot.refund, SkillFiles(EXAMPLES / "skills")],
         "store": store,
         "instructions": bot.INSTRUCTIONS,
-        "skills": EXAMPLES / "skills",
         "send": _sent,
     }
     return Agent(**setup | changes)
@@ -74,7 +74,9 @@ async def put(log: Log, key: str, entries: Sequence[Entry]) -> None:
     at = 0
     while at < len(entries):
         size = int((entries[at].batch or "1/1").partition("/")[2])
-        drafts = tuple(encode_event(entry.event) for entry in entries[at : at + size])
+        drafts = tuple(
+            encode_named(entry.event, entry.key, entry.said_at) for entry in entries[at : at + size]
+        )
         await log.storage.append(AppendRequest(key, drafts, None, entries[at].id, entries[at].run))
         at += size
 
