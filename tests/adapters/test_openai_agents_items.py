@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from chatfold import events
 from chatfold.adapters.openai_agents_items import events_of, is_item, item_of, plain
 from chatfold.eventlog.codec import encode_event
+from chatfold.eventlog.erasure import scrub
 from chatfold.eventlog.events import (
     File,
     MessageAdded,
@@ -18,7 +19,6 @@ from chatfold.eventlog.events import (
     Text,
     ToolCalled,
     ToolReturned,
-    scrub,
 )
 from tests.support.profile import searched
 
