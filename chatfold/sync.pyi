@@ -281,19 +281,22 @@ class Chat(Moment):
         reason: str = "",
         run: str | None = None,
     ) -> str:
-        """Takes up an archived context again: the one of this id, or the one that fits the query best."""
+        """Takes up an archived context again; gives its id. Raises ``NoSuchContext`` if none fits.
+
+        ``query``: its id, its title, or anything that was said in it. ``context_id``: its id and nothing else.
+        """
 
     def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
         """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
 
     def recall(
-        self,
-        context_id: str,
-        mode: Literal["summary", "recent", "full"] = "summary",
-        *,
-        run: str | None = None,
+        self, query: str, mode: Literal["summary", "recent", "full"] = "summary", *, run: str | None = None
     ) -> Entry:
-        """Shows the model an archived context for reference only. The active one stays."""
+        """Shows the model an archived context for reference only. The active one stays.
+
+        ``query``: its id, its title, or anything that was said in it. ``mode``: its newest summary or its last lines, its last
+        messages, or all of it.
+        """
 
     def compact(
         self,
