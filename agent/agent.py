@@ -15,6 +15,7 @@ from typing import Literal, Self
 
 from chatfold.agent.chat import Chat, Point
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
+from chatfold.agent.conversations import fork_into, key_of, path_of, refuse_file
 from chatfold.agent.lanes import Lanes
 from chatfold.agent.messages import Content, ToolCall, new_id, user
 from chatfold.agent.models import Model
@@ -279,7 +280,10 @@ class Agent:
     # --- conversations -----------------------------------------------------------------------------------
 
     async def new_conversation(self, where: Path | str) -> Chat:
-        """``where``: a key in the agent's store, or a path, ``chats/task-001``, in a store of its own in ``chats``."""
+        """Begins a conversation: it is the current one now. Raises ``ChatExists`` if there is one.
+
+        ``where``: a path, ``./chats/task-001.jsonl``, which becomes a store of this one chat, or a key in the agent's store.
+        """
         store, key = self._place(where)
         chat = await store.chat(key)
         if chat.seq:
@@ -288,6 +292,7 @@ class Agent:
         return chat
 
     async def load_conversation(self, where: Path | str) -> Chat:
+        """Takes up a conversation again: it is the current one now. Raises ``NoSuchChat`` if there is none."""
         store, key = self._place(where)
         chat = await store.chat(key)
         if not chat.seq:
@@ -296,7 +301,7 @@ class Agent:
         return chat
 
     async def fork_conversation(self, where: Path | str, *, at: Point | None = None) -> Chat:
-        """The current conversation, gone on with elsewhere; the original stays as it is."""
+        """Goes on with the current conversation elsewhere, from ``at`` or from its end; the original stays as it is."""
         current = self.conversation
         if current is None:
             raise NoSuchChat("there is no conversation to fork: make or load one first")
@@ -304,16 +309,17 @@ class Agent:
         if store.log is current.log:
             self.conversation = await current.fork(key, at)
         else:  # a fork shares its parent's files; between two stores there are none to share
-            if at is not None:
-                raise ValueError("a conversation is forked at an earlier point within its own store")
-            self.conversation = await store.import_chat(current, key)
+            self.conversation = await fork_into(current, store, key, at)
         return self.conversation
 
     def _place(self, where: Path | str) -> tuple[Store, str]:
-        if isinstance(where, str):
-            return self.store, where
-        folder = where.parent.absolute()
-        return self._stores.setdefault(folder, Store(folder)), where.name.removesuffix(".jsonl")
+        path = path_of(where)
+        if path is None:
+            return self.store, str(where)
+        if path not in self._stores:
+            refuse_file(path)
+            self._stores[path] = Store(path)
+        return self._stores[path], key_of(path)
 
 
 def _lane(chat: Chat) -> tuple[int, str]:

@@ -414,11 +414,16 @@ class Agent:
     def system(self, chat: Chat) -> str: ...
     def is_wanted_elsewhere(self) -> bool: ...
     def new_conversation(self, where: Path | str) -> Chat:
-        """``where``: a key in the agent's store, or a path, ``chats/task-001``, in a store of its own in ``chats``."""
+        """Begins a conversation: it is the current one now. Raises ``ChatExists`` if there is one.
 
-    def load_conversation(self, where: Path | str) -> Chat: ...
+        ``where``: a path, ``./chats/task-001.jsonl``, which becomes a store of this one chat, or a key in the agent's store.
+        """
+
+    def load_conversation(self, where: Path | str) -> Chat:
+        """Takes up a conversation again: it is the current one now. Raises ``NoSuchChat`` if there is none."""
+
     def fork_conversation(self, where: Path | str, *, at: Point | None = None) -> Chat:
-        """The current conversation, gone on with elsewhere; the original stays as it is."""
+        """Goes on with the current conversation elsewhere, from ``at`` or from its end; the original stays as it is."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
