@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal, Self, TypeAlias
 from weakref import WeakMethod
 
-from chatfold.agent.compaction import DEFAULT, Policy, Summarise, compact, due, halved, size
+from chatfold.agent.compaction import DEFAULT, Policy, Summarise, aside, compact, due, halved, size
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
 from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.exporting import Form
@@ -377,7 +377,8 @@ class Chat(Moment):
     ) -> list[Entry]:
         """The same, if there are more messages or tokens than the policy allows."""
         now = await self.now()
-        trigger = due(now.view, await now.messages(), policy, count)
+        messages = await now.messages()
+        trigger = await aside(messages, lambda: due(now.view, messages, policy, count))
         return await compact(self, policy, summarise, trigger, count) if trigger else []
 
     async def compact_after(
