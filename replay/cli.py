@@ -37,6 +37,7 @@ VERBS = {
     ),
     "rerun": ("verify", "Run one turn again for real, in a fork"),
     "step": ("step", "Step through a chat in the terminal"),
+    "view": ("view", "The debugger in a browser"),
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
     "import": ("imports", "Chats of other tools, or exported ones, into a store"),
     "watch": ("watch", "Keep a store up to date with what other tools write"),
