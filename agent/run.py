@@ -13,11 +13,14 @@ it asks of its ``World``.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from chatfold.agent.chat import Chat
-from chatfold.agent.compaction import due
-from chatfold.agent.errors import SummaryFailed
+from chatfold.agent.compaction import DEFAULT, due
+from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.masking import masked
 from chatfold.agent.messages import ToolCall, injected
 from chatfold.agent.models import ModelFailed, ModelReply, Piece
@@ -27,6 +30,7 @@ from chatfold.agent.progress import Step, answer_step, tool_step
 from chatfold.agent.request import Recorded, make_request, record_request
 from chatfold.agent.result import Result, result_of
 from chatfold.agent.run_context import RUNTIME, RunContext, enter, within
+from chatfold.agent.telemetry import Span, observed
 from chatfold.agent.tools import Outcome, failed
 from chatfold.agent.world import World
 from chatfold.eventlog import (
@@ -47,11 +51,13 @@ from chatfold.eventlog import (
 from chatfold.projections import contexts, executions
 from chatfold.projections.activity import turn
 from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.usage import spent
 
 if TYPE_CHECKING:
     from chatfold.agent.agent import Agent
 
 OnStep = Callable[[Step], Awaitable[None] | None]
+Kind: TypeAlias = Literal["run", "model_call", "tool_call"]
 
 
 class Run:
@@ -90,6 +96,15 @@ class Run:
 
     async def go(self, moment: str) -> Result:
         """Begins, or goes on with, the run; gives what came of it. ``moment``: what the model is told of it."""
+        with self._observed("run", self.agent.name) as span:
+            result = await self._go(moment)
+            span.usage, span.error = result.usage, result.error
+        return result
+
+    def _observed(self, kind: Kind, name: str, call: str = "") -> AbstractContextManager[Span]:
+        return observed(self.agent.observers, Span(kind, name, self.chat.key, self.run, call))
+
+    async def _go(self, moment: str) -> Result:
         try:
             outcome, error = await self._steps(moment)
         except asyncio.CancelledError:
@@ -130,14 +145,14 @@ class Run:
         await self._recover(await self.chat.open_calls())
         if _is_answered(own) and not (await self.chat.now())[turn].is_waiting:
             return "done", ""
-        while done < self.agent.steps:
+        while done < self.agent.limits.steps:
             done += 1
             reply = await self._reply(moment)
             if reply.calls:
                 await self._use(await self.chat.open_calls())
             elif not (await self.chat.now())[turn].is_waiting or self.world.must_yield():
                 return "done", ""  # what came meanwhile is answered now, or when it is this chat's turn again
-        return "limit", f"no answer within {self.agent.steps} steps"
+        return "limit", f"no answer within {self.agent.limits.steps} steps"
 
     async def _take_up(self) -> None:
         """What the log has of the run, if it was begun before."""
@@ -152,7 +167,7 @@ class Run:
             record=self.record,
             send=self.world.send,
             draw=self.world.draw,
-            most=self.agent.most_injected,
+            most=self.agent.limits.injections,
             so_far=so_far,
         )
 
@@ -161,26 +176,30 @@ class Run:
     async def _reply(self, moment: str) -> ModelReply:
         """The model's reply, recorded. A prompt that is too long is compacted; what may pass is tried again."""
         waited = tightened = 0
-        most = self.agent.retries
+        most = self.agent.limits.retries
         while True:
             await self._make_room(moment)
             payload = (await self._request(moment)).payload
             try:
                 reply = await self._stream(payload)
-            except ModelFailed as error:
+            except Exception as error:
+                failure = error if isinstance(error, ModelFailed) else None
+                is_long = is_too_long(error)
+                if failure is None and not is_long:  # a bug of the model's
+                    raise
                 text = masked(str(error))
-                if is_too_long(error) and tightened < most:
+                if is_long and tightened < most:
                     tightened += 1
                     await self.record(ModelReturned(error=text, meta={"retry": "compacted"}))
                     await self.chat.compact_after(error, self.agent.policy, summarise=self.world.summarise)
-                elif error.again and waited < most:
-                    seconds = error.after if error.after is not None else 0.5 * 2**waited
+                elif failure and failure.again and waited < most:
+                    seconds = failure.after if failure.after is not None else 0.5 * 2**waited
                     waited += 1
                     await self.record(ModelReturned(error=text, meta={"retry": waited, "wait": seconds}))
                     await self.world.pause(seconds)
                 else:
                     await self.record(ModelReturned(error=text))
-                    raise
+                    raise ModelFailed(text) from error
             else:
                 if reply is not None:
                     return reply
@@ -191,10 +210,19 @@ class Run:
         if due(now.view, await now.messages(), policy) is None:
             return
         await self._begin(moment)
+        summarise = self.world.summarise
         try:
-            await self.chat.compact_if_due(policy, summarise=self.world.summarise)
+            await self.chat.compact_if_due(policy, summarise=summarise)
         except SummaryFailed as error:
             await self.record(Noted("compaction_failed", masked(error.args[0])))
+        except PromptTooLarge as least:
+            if policy != DEFAULT:
+                raise
+            # The default budget is a guess: as much as can be hidden is, and the provider decides about the rest.
+            with suppress(PromptTooLarge, SummaryFailed):
+                await self.chat.compact(
+                    replace(policy, budget=least.tokens), summarise=summarise, trigger="tokens"
+                )
 
     async def _request(self, moment: str) -> Recorded:
         """What is sent, recorded; made anew, with what has come, until nothing came while it was written down."""
@@ -256,13 +284,15 @@ class Run:
 
     async def _listen(self, payload: dict[str, Any]) -> ModelReply:
         reply = None
-        async for one in self.world.ask(payload):
-            if isinstance(one, Piece):
-                await self._tell(Step("piece", one.text, run=self.run, kind=one.kind))
-            else:
-                reply = one
-        if reply is None:
-            raise ModelFailed("the model's answer ended before it was complete", again=True)
+        with self._observed("model_call", self.agent.model.name) as span:
+            async for one in self.world.ask(payload):
+                if isinstance(one, Piece):
+                    await self._tell(Step("piece", one.text, run=self.run, kind=one.kind))
+                else:
+                    reply = one
+            if reply is None:
+                raise ModelFailed("the model's answer ended before it was complete", again=True)
+            span.usage = spent(reply.usage, failed=False)
         return reply
 
     async def _replied(self, reply: ModelReply) -> ModelReply:
@@ -307,7 +337,10 @@ class Run:
             known = ", ".join(self.agent.tools) or "none"
             await self._returned(call, failed(f"there is no tool {call.name!r}; there are: {known}"))
         else:
-            await self._returned(call, await self.world.use_tool(tool, call))
+            with self._observed("tool_call", call.name, call.call) as span:
+                outcome = await self.world.use_tool(tool, call)
+                span.error = "failed" if outcome.failed else ""
+            await self._returned(call, outcome)
 
     async def _returned(self, call: ToolCall, outcome: Outcome) -> None:
         await self.record(ToolReturned(call.call, outcome.parts, outcome.failed))
