@@ -46,12 +46,13 @@ def rows(folder: Path, quick: bool) -> Iterator[Row]:
         cases: dict[str, Case] = {label: partial(_figure, label, job, folder) for label in _NAMES}
         samples = interleave(QUICK_ROUNDS if quick else 9, cases)
         yield compared(what, unit, samples, _OURS, _THEIRS, target, faster=unit == "ms")
-    for what, some, target in (
-        ("2,000 items of 400 characters on the disk, while they are open", sizes, at_most(0.5)),
-        ("the same when they are closed", [_run(label, "closed", folder) for label in _NAMES], None),
-    ):
-        values = {label: [size or 0.0] for label, size in zip(_NAMES, some, strict=True)}
-        yield compared(what, "bytes", values, _OURS, _THEIRS, target)
+    yield _bytes("2,000 items of 400 characters on the disk, while they are open", sizes, at_most(0.5))
+    yield _bytes("the same when they are closed", [_run(label, "closed", folder) for label in _NAMES])
+
+
+def _bytes(what: str, sizes: list[float | None], target: Target | None = None) -> Row:
+    values = {label: [size or 0.0] for label, size in zip(_NAMES, sizes, strict=True)}
+    return compared(what, "bytes", values, _OURS, _THEIRS, target)
 
 
 def _figure(label: str, job: str, folder: Path) -> float:
