@@ -8,7 +8,7 @@ import msgspec
 
 from chatfold.agent.contexts import best_context
 from chatfold.agent.errors import NoSuchContext
-from chatfold.agent.exporting import Form, write_file
+from chatfold.agent.exporting import Form, encode_lines, write_file
 from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.views import Opened, entries_of
@@ -213,10 +213,16 @@ class Moment:
                 async for page in self.log.pages(self.key, 1, now.seq):
                     yield "".join(map(document.of, page)).encode()
                 yield document.end().encode()
-            case "ui":
+            case "ui" | "ui-jsonl":
                 from chatfold.projections import to_ui  # noqa: PLC0415
 
-                yield _json(to_ui(await now.context_entries(), chat_key=self.key))
+                messages = to_ui(await now.context_entries(), chat_key=self.key)
+                yield _json(messages) if form == "ui" else encode_lines(messages)
+            case "conversation":
+                from chatfold.projections.shapes.legacy import legacy_lines  # noqa: PLC0415
+
+                entries = [entry async for entry in self.log.read(self.key, 1, now.seq)]
+                yield encode_lines(legacy_lines(entries, now[contexts]))
             case _:
                 yield _json(await now.messages(form, model=model))
 

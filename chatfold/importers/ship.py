@@ -77,9 +77,20 @@ def _sessions(paths: Sequence[Path]) -> Iterator[Session]:
         assert place is not None
         name = place["first"] or place["runs"] or place["second"] or place["third"]
         generation = "third" if place["third"] else "second" if place["second"] else "first"
+        if _is_whole(Path(place["root"] or "/"), name):
+            generation = "third"
         if (place["root"], generation, name) not in seen:
             seen.add((place["root"], generation, name))
             yield ShipSession(Path(place["root"] or "/"), generation, name, place["kind"] or "chat")
+
+
+def _is_whole(root: Path, name: str) -> bool:
+    """Did an export write this, whose UIMessages are all there is?"""
+    try:
+        meta = decode_object((root / "chat" / name / "messages" / "meta.json").read_bytes())
+    except OSError:
+        return False
+    return meta is not None and meta.get("source") == "chatfold"
 
 
 class ShipSession(Session):

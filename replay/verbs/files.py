@@ -2,13 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import click
 import msgspec
 
-from chatfold.agent import Moment  # noqa: TC001 (see the annotation)
+from chatfold.agent import Moment
 from chatfold.agent.exporting import Form, write_file
+from chatfold.importers.ship_export import export_ship
 from chatfold.replay.command import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import BadAddress
 from chatfold.replay.inspect.points import seq_of
@@ -32,13 +33,17 @@ class Exported(msgspec.Struct, frozen=True):
 @verb(
     "chatfold export last -o chat.jsonl",
     "chatfold export last -o chat.html --redact secrets --redact emails",
+    "chatfold export last --as ship -o project/.ship",
     "chatfold export last@t12 --as markdown | less",
     "chatfold export last -o - --redact 'text:ACME Corp' --redact @rules.txt > chat.jsonl",
 )
 @click.argument("address", shell_complete=complete_chat)
 @click.option("-o", "path", default="-", help="The file; '-' is stdout.")
 @click.option(
-    "--as", "form", type=click.Choice(get_args(Form)), help="Default: by the file's ending, else jsonl."
+    "--as",
+    "form",
+    type=click.Choice([*get_args(Form), "ship"]),
+    help="Default: by the file's ending, else jsonl. ship is a folder.",
 )
 @click.option(
     "--redact",
@@ -54,7 +59,7 @@ async def export(
     *,
     address: str,
     path: str,
-    form: Form | None,
+    form: Form | Literal["ship"] | None,
     given: tuple[str, ...],
     model: str,
 ) -> None:
@@ -76,6 +81,10 @@ async def export(
             moment = await chat.at(await seq_of(chat, meant.last))
         found = await redacted(moment, rules) if rules else None
         report = found.report if found else Report(())
+        if form == "ship":
+            await export_ship(found.moment if found else moment, _ship_folder(path))
+            _tell(out, moment, form, path, report)
+            return
         pieces = (found or moment).export_bytes(form, model=model)
         if path == "-":
             sys.stdout.flush()
@@ -84,7 +93,19 @@ async def export(
             sys.stdout.buffer.flush()
         else:
             await write_file(Path(path), pieces)
+    _tell(out, moment, form, path, report)
+
+
+def _tell(out: Out, moment: Moment, form: str, path: str, report: Report) -> None:
     for line in report.lines():
         out.note(f"redacted {line}")
     if path != "-" and out.json:
         out.value(Exported(moment.key, moment.seq, form, path, report))
+
+
+def _ship_folder(path: str) -> Path:
+    """``-o project`` and ``-o project/.ship`` are the same folder."""
+    if path == "-":
+        raise ValueError("a .ship folder is no stream: name it with -o")
+    folder = Path(path)
+    return folder if folder.name == ".ship" else folder / ".ship"
