@@ -142,7 +142,12 @@ class _Tree:
             return  # said twice
         try:
             yield from self._record(record, line)
-        except ValueError as error:  # a message that says what no message can say
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+        ) as error:  # it says what no message can say
             problems.append(Problem(str(path), line.number, line.offset, str(error)))
             yield self._note(record, line)
         if isinstance(uuid, str):

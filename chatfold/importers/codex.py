@@ -275,7 +275,7 @@ class _Thread:
                 yield from self._response_item(record, said_at)
             elif record.get("record_type") != "state":
                 yield self._item(Noted("codex", record), self._name(), said_at)
-        except ValueError as error:  # an item that says what no item can say
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # it says what no item can say
             problems.append(Problem(str(path), line.number, line.offset, str(error)))
             yield self._item(Noted("codex", record), self._name(), said_at)
         if not (kind == "session_meta" and self._own_meta and self.place == 0):

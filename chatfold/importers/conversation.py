@@ -147,7 +147,7 @@ class _Reader:
                 yield from self._event(record, name, ts)
             elif name not in self._places:
                 yield from self._message(record, name, ts)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             problems.append(Problem(str(path), line.number, line.offset, str(error)))
             yield self.made(Noted(NAME, record), name, ts)
 

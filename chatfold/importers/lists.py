@@ -26,6 +26,8 @@ from chatfold.projections.shapes.ui import from_ui
 from chatfold.projections.shapes.ui_parts import message_id
 
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function"})
+_ITEMS = frozenset({"function_call", "function_call_output", "reasoning", "custom_tool_call"})
+_OTHERS = frozenset({"uuid", "parentUuid", "ts", "v"})  # what lines of other formats have
 _LISTS = ("messages", "input")
 _LOOK = 16  # messages by which the shape is recognised
 
@@ -52,13 +54,11 @@ def messages_of(value: Any) -> list[Object]:
 
 
 def _is_message(one: Object) -> bool:
-    if one.get("type") in ("function_call", "function_call_output", "reasoning", "custom_tool_call"):
+    kind, role = one.get("type"), one.get("role")
+    if isinstance(kind, str) and kind in _ITEMS:
         return True
-    return (
-        one.get("role") in _ROLES
-        and not {"uuid", "parentUuid", "ts", "v"} & one.keys()
-        and ("content" in one or "parts" in one or "tool_calls" in one or "function_call" in one)
-    )
+    says = {"content", "parts", "tool_calls", "function_call"} & one.keys()
+    return isinstance(role, str) and role in _ROLES and bool(says) and not _OTHERS & one.keys()
 
 
 class ListSession(Session):
