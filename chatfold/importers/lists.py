@@ -15,7 +15,7 @@ from typing import Any
 from chatfold.agent.client_history import continued
 from chatfold.eventlog import ChatStarted, Event
 from chatfold.importers.head import Head, Object, decode_value
-from chatfold.importers.items import Format, Item, Problem, Rewritten, Session
+from chatfold.importers.items import Format, Item, Keys, Problem, Rewritten, Session
 from chatfold.importers.lines import LineReader
 from chatfold.importers.times import millis
 from chatfold.projections.shapes.anthropic import from_anthropic
@@ -39,7 +39,12 @@ def shape_of(head: Head) -> str:
     if head.start[:1] not in (b"[", b"{") or not _may_be_list(head.start):
         return ""
     found = messages_of(head.value)
-    return shape_name(found) if found and all(map(_is_message, found[:_LOOK])) else ""
+    if not found or not all(map(_is_message, found[:_LOOK])):
+        return ""
+    request = head.value if isinstance(head.value, dict) else {}
+    if isinstance(request.get("messages"), list) and "system" in request:
+        return "anthropic"
+    return "openai-responses" if isinstance(request.get("input"), list) else shape_name(found)
 
 
 def _may_be_list(start: bytes) -> bool:
@@ -131,12 +136,13 @@ class ListSession(Session):
 def items_of(events: Iterable[Event]) -> Iterator[Item]:
     """Each event with the id of its message, and with its time, if the message says one."""
     name, number, said_at = "", 0, None
+    keys = Keys()
     for place, event in enumerate(events, 1):
         if found := message_id(event):
             name, number, said_at = found, 0, time_of_message(event)
         number += 1
         key = f"{name}.{number}" if name else str(place)
-        yield Item(event, key, said_at)
+        yield Item(event, keys.unique(key), said_at)
 
 
 def time_of_message(event: Event) -> int | None:
