@@ -30,6 +30,7 @@ Form: TypeAlias = Literal[
 ]
 
 _CHUNK = 1 << 20
+_HEADER, _HEADER_SIZE = b'{"chatfold":', 12
 
 
 async def read_chunks(path: Path | str) -> AsyncGenerator[bytes]:
@@ -38,6 +39,12 @@ async def read_chunks(path: Path | str) -> AsyncGenerator[bytes]:
     async with aiofiles.open(path, "rb") as file:
         while data := await file.read(_CHUNK):
             yield data
+
+
+def is_export(path: Path) -> bool:
+    """Is this a file that ``export`` wrote, losslessly?"""
+    with path.open("rb") as file:
+        return file.read(_HEADER_SIZE).startswith(_HEADER)
 
 
 def encode_lines(values: list[Any]) -> bytes:

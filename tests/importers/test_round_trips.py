@@ -129,10 +129,8 @@ def test_an_export_that_was_imported_is_exported_the_same(form: Any, events: lis
 
 def shown(data: bytes) -> Any:
     """What the file says. A summary is an entry of the log that it came into, with an id and a time of its own."""
-    if not data.startswith(b'{"'):
-        found = json.loads(data)
-    else:
-        found = [json.loads(line) for line in data.splitlines()]
+    is_lines = not data or data.startswith(b'{"')
+    found = [json.loads(line) for line in data.splitlines()] if is_lines else json.loads(data)
     for message in found if isinstance(found, list) else []:
         if message.get("metadata", {}).get("kind") == "summary":
             del message["id"], message["metadata"]["ts"]
