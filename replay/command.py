@@ -91,7 +91,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--raw", is_flag=True, help="Text as it is, whatever it does to your terminal."),
         click.option("--json", "as_json", is_flag=True, help='For programs: JSON objects with "v":1.'),
         click.option(
-            "--store", metavar="PLACE", help="The store. Default: $CHATFOLD_STORE, ./chats, or here."
+            "--store", metavar="PLACE", help="The store. Default: $CHATFOLD_STORE, or the one in this folder."
         ),
     ):
         command = option(command)
@@ -108,15 +108,21 @@ async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Add
     by_path = (whole, Address(text)) if whole else (path_of(parsed.chat), parsed)
     if by_path[0] is not None:
         async with opened(by_path[0]) as (place, key):
-            if not key:
-                raise NoStore("this is a store: which chat?", path=by_path[0])
-            yield await place.chat(key), by_path[1]
+            yield await place.chat(key or await _only_chat(place, by_path[0])), by_path[1]
         return
     async with opened(store_place(store), keep_caches=parsed.chat == LAST) as (place, _):
         if "@" in text and (chat := await place.chat(text)).seq:  # the key of a chat may look like anything
             yield chat, Address(text)
         else:
             yield await find_chat(place, parsed.chat), parsed
+
+
+async def _only_chat(place: Store, path: Path) -> str:
+    """That of a store of one chat, as ``agent.new_conversation("./chats/task.jsonl")`` makes them."""
+    keys = [key async for key in place.log.chats()]
+    if len(keys) != 1:
+        raise NoStore(f"this is a store of {len(keys)} chats: which one?", path=path)
+    return keys[0]
 
 
 async def seq_meant(chat: Chat, meant: Address) -> int:
@@ -135,13 +141,22 @@ async def moment_meant(chat: Chat, meant: Address) -> Moment:
     return await chat.at(seq) if meant.last else await chat.now()
 
 
+def confirm(*, yes: bool) -> None:
+    """Asks whether to go on. Without a terminal nobody can be asked: then ``--yes`` says it."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nothing was changed: this needs a terminal to ask on, or --yes")
+    click.confirm("Go on?", abort=True, err=True)
+
+
 def path_of(text: str) -> Path | None:
-    """The export or the chat's folder that is meant, if it is one."""
+    """The export, the chat's folder, or the store of one chat that is meant, if it is one."""
     if os.sep not in text and not text.endswith(".jsonl"):
         return None
     path = Path(text)
     try:
-        return path if path.is_file() or is_chat_folder(path) else None
+        return path if path.is_file() or (path / "chats").is_dir() or is_chat_folder(path) else None
     except OSError:  # too long to be one, or not ours to look at
         return None
 
@@ -162,12 +177,14 @@ def complete_chat(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
     """For the shell: the keys that begin so."""
     above = ctx.parent.params if ctx.parent else {}
 
+    import shlex  # noqa: PLC0415 (for whoever completes)
+
     async def keys() -> list[str]:
         async with store_of(ctx.params.get("store") or above.get("store"), keep_caches=False) as place:
             return sorted([key async for key in place.log.chats() if key.startswith(incomplete)])
 
     try:
-        return [key for key in asyncio.run(keys()) if key.isprintable()]
+        return [shlex.quote(key) for key in asyncio.run(keys()) if key.isprintable()]
     except (ChatfoldError, OSError):  # a shell that completes wants no messages
         return []
 

@@ -297,7 +297,7 @@ class _RedactedLog(Log):
 
 
 class Redacted:
-    """A chat after the rules, to be exported in any form. ``report``: what they found."""
+    """A chat after the rules, to be exported in any form. ``report``: what they found. ``moment``: what can be read of it."""
 
     def __init__(self, moment: Moment, report: Report) -> None:
         self.moment = moment
