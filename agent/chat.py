@@ -15,7 +15,7 @@ from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committ
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
 from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.exporting import Form
-from chatfold.agent.kept_prompt import ANSWERED, AT_MOST, IdleTimer, KeptPrompt
+from chatfold.agent.kept_prompt import IdleTimer, KeptPrompt
 from chatfold.agent.messages import Content, ToolCall, assistant, injected, new_id, user
 from chatfold.agent.moment import Moment
 from chatfold.agent.summary import by_looking
@@ -31,7 +31,6 @@ from chatfold.eventlog import (
     Head,
     Json,
     Log,
-    MessageAdded,
     NoSuchPoint,
     Redacted,
     Rewound,
@@ -208,7 +207,7 @@ class Chat(Moment):
             put_off(keep_up(self.log, self.key, self._kept, self.opened), self._later)
             self._kept, self._kept_at = self.seq, now
         self._idle.restart()
-        if self.seq - self._prompt.window >= (ANSWERED if _is_answer(new[-1]) else AT_MOST):
+        if self._prompt.is_due(new[-1]):
             self.keep_window()
 
     def keep_window(self) -> None:
@@ -429,7 +428,3 @@ class Chat(Moment):
         )
         async for data in chunks:
             yield data
-
-
-def _is_answer(entry: Entry) -> bool:
-    return isinstance(entry.event, MessageAdded) and entry.event.role == "assistant"

@@ -11,7 +11,7 @@ from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.exporting import Form, write_file
 from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.messages import ToolCall
-from chatfold.agent.views import Opened, entries_of
+from chatfold.agent.views import MEMORY, Opened, entries_of, fold_on
 from chatfold.eventlog import Entry, Log, SearchHit, ToolCalled
 from chatfold.projections import (
     Cut,
@@ -26,6 +26,7 @@ from chatfold.projections import (
     estimate,
     executions,
     outline,
+    start,
     to_anthropic,
     to_openai,
     to_openai_responses,
@@ -73,6 +74,16 @@ class Moment:
 
     def __getitem__(self, projection: Projection[S]) -> S:
         return self.view[projection]
+
+    async def fold(self, projection: Projection[S]) -> S:
+        """The state of a projection that the store was not opened with, folded from the whole log."""
+        now = await self.now()
+        if projection in now.opened.projections:
+            return now[projection]
+        view = start((projection,), memory=MEMORY)
+        async for page in self.log.pages(self.key, 1, now.seq):
+            view = await fold_on(self.log, self.key, view, page)
+        return view[projection]
 
     async def now(self) -> "Moment":
         """A moment that stays as it is. A ``Chat`` first takes in what others have written."""

@@ -33,10 +33,11 @@ KEEP = 256
 """How far the end may be from the newest snapshot, in entries."""
 PAUSE_S, MOST = 0.1, 1024
 """The same while they come more quickly than that: a snapshot in so many seconds, but at most so many entries back."""
+MEMORY = 16_384
+"""How many versions a view remembers on a long way, or when it has gone back far."""
 _KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
 _BYTES = 100  # of snapshots in between, an entry
 _WORTH = 64  # entries that whoever opens the chat next should not have to fold again
-_MEMORY = 16_384  # versions that a view remembers on a long way, or when it has gone back far
 _UNFOLDED = 128  # entries that wait for somebody to ask for the view
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
@@ -171,7 +172,7 @@ class _Way:
     ) -> None:
         self.log = log
         self.chat = chat
-        self.view = base.with_memory(_MEMORY)
+        self.view = base.with_memory(MEMORY)
         self.erasures = erasures
         self._kept = base.seq
         self._step = max(KEEP, size // _BYTES)
@@ -249,7 +250,7 @@ async def fold_on(log: Log, chat: str, view: View, entries: Sequence[Entry]) -> 
         except NeedsEarlier as needed:
             view = needed.view.with_point(await _view_at(log, chat, needed.to, needed.view.projections))
             # It may go as far back again: reading costs more than remembering.
-            view = view.with_memory(max(view.past.size, min(4 * view.past.size, _MEMORY)))
+            view = view.with_memory(max(view.past.size, min(4 * view.past.size, MEMORY)))
             entries = [entry for entry in entries if entry.seq > view.seq]
 
 

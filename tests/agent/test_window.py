@@ -243,11 +243,12 @@ async def test_a_read_only_store_writes_no_window(root: Path) -> None:
 _LIFE = """
 import asyncio, random, sys
 from pathlib import Path
-import chatfold.agent.chat as chats
+import chatfold.agent.kept_prompt as kept_prompt
 from chatfold.agent import Policy, Store
 from chatfold.eventlog import Compacted, Rewound
 
-chats.ANSWERED = chats.AT_MOST = 1  # after every append
+kept_prompt._BYTES = 1 << 20
+kept_prompt.ANSWERED = kept_prompt.AT_MOST = 1  # after every append
 
 async def live():
     chance = random.Random(sys.argv[2])
