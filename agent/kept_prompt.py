@@ -102,5 +102,5 @@ async def _store(log: Log, chat: str, opened: Opened, data: bytes) -> None:
 
 
 def _is_same_context(then: Opened, now: Opened) -> bool:
-    one, other = then.view[contexts], now.view[contexts]
+    one, other = then[contexts], now[contexts]
     return one.active is other.active and one.since == other.since

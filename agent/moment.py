@@ -73,7 +73,7 @@ class Moment:
         return self.opened.seq
 
     def __getitem__(self, projection: Projection[S]) -> S:
-        return self.view[projection]
+        return self.opened[projection]
 
     async def fold(self, projection: Projection[S]) -> S:
         """The state of a projection that the store was not opened with, folded from the whole log."""
@@ -142,7 +142,7 @@ class Moment:
 
     def window(self, context_id: str | None = None) -> Window:
         """Which entries those are."""
-        state = self.view[contexts]
+        state = self.opened[contexts]
         if context_id is not None and context_id != state.active.id and context_id not in state.shelf:
             raise NoSuchContext(f"there is no context {context_id!r}", chat=self.key, seq=self.seq)
         return window(state, self.seq, context_id)
