@@ -62,7 +62,7 @@ def load_window(data: bytes, head: Head, projections: Sequence[Projection[Any]])
     """What ``dump_window`` made of the entries up to ``head``; None if it cannot be used."""
     try:
         window = _decode_window(data)
-        packed = load_packed(window.states, head, projections)
+        packed = load_packed(bytes(window.states), head, projections)  # which outlives the prompt's bytes
         if window.version != _WINDOW or packed is None:
             return None
         return Unpacked(Prompt.load(window.prompt), packed, window.snapshot)
