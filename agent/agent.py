@@ -19,13 +19,14 @@ from chatfold.agent.lanes import Lanes
 from chatfold.agent.messages import Content, ToolCall, new_id, user
 from chatfold.agent.models import Model
 from chatfold.agent.result import Result, result_of
-from chatfold.agent.run import Ask, OnStep, Run
-from chatfold.agent.run_context import MOST_INJECTED, Draw, Send
+from chatfold.agent.run import OnStep, Run
+from chatfold.agent.run_context import MOST_INJECTED, Send
 from chatfold.agent.store import Store
 from chatfold.agent.summary import by_looking
 from chatfold.agent.system_prompt import system_text
 from chatfold.agent.tools import Tool, by_name
 from chatfold.agent.tools.skills import SkillFiles, skill_tools
+from chatfold.agent.world import LiveWorld, World
 from chatfold.eventlog import (
     ChatExists,
     Entry,
@@ -88,10 +89,9 @@ class Agent:
         self.debounce = debounce
         self.at_most = at_most
         self.cancel_on_new_input = cancel_on_new_input
-        # What comes from outside of the log; None: from the model, from chance, from the clock. See ``replay.rehearsal``.
-        self.ask: Ask | None = None
-        self.draw: Draw | None = None
-        self.pause: Callable[[float], Awaitable[None]] | None = None
+        self.world: World = LiveWorld(
+            self
+        )  # what comes from outside of the log; a rehearsal has one of its own
         self.conversation: Chat | None = None  # the one that was made, loaded or forked last
         self._lanes = Lanes(side_by_side)
         self._runs: dict[tuple[int, str], Run] = {}  # by the chat
@@ -232,12 +232,11 @@ class Agent:
         """``run``: the one to go on with, if there is one."""
         run = run or new_id("run")
         callbacks = [callback for callback in (self.on_step, on_step) if callback is not None]
-        going = self._runs[_lane(chat)] = Run(self, chat, run, callbacks)
+        going = self._runs[_lane(chat)] = Run(self, chat, run, self.world, callbacks)
         try:
-            await going.go(f"Now: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\nrequestId: {run}")
+            return await going.go(f"Now: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\nrequestId: {run}")
         finally:
             del self._runs[_lane(chat)]
-        return await self._result(chat, chat[executions].started.last)
 
     async def _result(self, chat: Chat, seq: int) -> Result:
         """Of the first run that asked a model after this entry and was not cancelled; if there is none, of the last one."""
@@ -276,9 +275,6 @@ class Agent:
 
     def is_wanted_elsewhere(self) -> bool:
         return self._lanes.is_crowded
-
-    async def what_now(self, call: ToolCall) -> Literal["again", "interrupted"]:
-        return await self.on_open_call(call) if self.on_open_call else "interrupted"
 
     # --- conversations -----------------------------------------------------------------------------------
 

@@ -11,12 +11,23 @@ from datetime import datetime
 from typing import Literal, Self, TypeAlias
 from weakref import WeakMethod
 
-from chatfold.agent.compaction import DEFAULT, Policy, Summarise, asked, committed, due, halved, planned, size
+from chatfold.agent.compaction import DEFAULT, Policy, Summarise, compact, due, halved, size
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
-from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.exporting import Form
 from chatfold.agent.kept_prompt import IdleTimer, KeptPrompt
-from chatfold.agent.messages import Content, ToolCall, assistant, injected, new_id, user
+from chatfold.agent.messages import (
+    EVENTS,
+    Content,
+    Given,
+    ToolCall,
+    assistant,
+    events_of,
+    injected,
+    is_empty,
+    new_id,
+    parsed,
+    user,
+)
 from chatfold.agent.moment import Moment
 from chatfold.agent.summary import by_looking
 from chatfold.agent.views import KEEP, MOST, PAUSE_S, Later, Opened, go_on, keep_up, open_view, put_off
@@ -29,6 +40,7 @@ from chatfold.eventlog import (
     Entry,
     Event,
     Head,
+    InvalidEvent,
     Json,
     Log,
     NoSuchPoint,
@@ -47,6 +59,12 @@ Point: TypeAlias = int | str | datetime
 
 
 class Chat(Moment):
+    """One chat, at its end: it can be written, and it takes in what others write. ``await store.chat(key)`` gives one.
+
+    What is in memory is read without ``await``: ``chat.seq``, ``chat[usage].tokens``. Every verb is one append, or nothing; an
+    ``await`` that was cancelled may have happened: do it again with its ``id``.
+    """
+
     def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None:
         super().__init__(log, key, opened, KeptPrompt(opened))
         self._kept = opened.snapshot  # where the newest snapshot is, as far as we know
@@ -60,18 +78,32 @@ class Chat(Moment):
 
     async def record(
         self,
-        *events: Event,
+        *messages: Given,
         after: int | None = None,
         id: str | None = None,
         run: str | None = None,
+        keys: Sequence[str | None] = (),
+        said_at: datetime | None = None,
         durability: Durability | None = None,
     ) -> list[Entry]:
-        """Appends the events as one: all of them, durable on return, or none.
+        """Appends events and messages as one: all of them, durable on return, or none. Gives their entries.
 
-        ``after``: only if nothing came after this seq, else ``Conflict``. ``id``: said again, it is recorded once.
+        A message is an event, the dict of a provider, or the object of its SDK. ``after``: only if nothing came after this seq, else
+        ``Conflict``. ``id``: recorded once, however often it is said; with other content it is ``IdConflict``. ``said_at``: when it
+        was said, if that was not now. Raises ``InvalidEvent`` for what cannot be recorded. ``keys``: one for each event, or None: an event whose key was used before
+        is not recorded again.
         """
+        events = messages if all(type(one) in EVENTS for one in messages) else events_of(messages)
         entries = await self.log.append(
-            self.key, *events, after=after, id=id, run=run, durability=durability, known=self._head
+            self.key,
+            *events,
+            after=after,
+            id=id,
+            run=run,
+            keys=keys,
+            durability=durability,
+            known=self._head,
+            said_at=() if said_at is None else [round(said_at.timestamp() * 1000)] * len(events),
         )
         await self._take(entries)
         return entries
@@ -80,28 +112,48 @@ class Chat(Moment):
         self,
         *content: Content,
         id: str | None = None,
+        said_at: datetime | None = None,
         meta: Mapping[str, Json] | None = None,
     ) -> Entry:
-        """What the user said. ``id``: the platform's; a message that is delivered twice is recorded once."""
-        return (await self.record(user(*content, meta=meta), id=id))[0]
+        """Records what the user said: text, files, or parts as a provider writes them. Raises ``InvalidEvent`` if that is nothing.
 
-    async def assistant(self, *content: Content, id: str | None = None, run: str | None = None) -> Entry:
-        return (await self.record(assistant(*content), id=id, run=run))[0]
+        ``id``: the platform's. A message that is delivered twice is recorded once.
+        """
+        event = user(*content, meta=meta)
+        if is_empty(event.parts):
+            raise InvalidEvent("a message of the user without content", chat=self.key)
+        return (await self.record(event, id=id, said_at=said_at))[0]
+
+    async def assistant(
+        self,
+        *content: Content,
+        id: str | None = None,
+        run: str | None = None,
+        said_at: datetime | None = None,
+        meta: Mapping[str, Json] | None = None,
+    ) -> Entry:
+        """Records what the assistant said. A reply as the provider gave it, with its tool calls, is for ``record``."""
+        return (await self.record(assistant(*content, meta=meta), id=id, run=run, said_at=said_at))[0]
 
     async def tool_call(
         self, name: str, args: Json = None, *, call: str | None = None, run: str | None = None
     ) -> ToolCall:
-        """Recorded before the tool runs. ``call``: the provider's id of the call, if there is one."""
-        call = call or new_id("call")
+        """Records a call before the tool runs; ``record(call.result(x))`` answers it.
+
+        ``args``: JSON, or the text of a JSON object, as OpenAI writes it. ``call``: the provider's id of the call, if there is one.
+        """
+        call, args = call or new_id("call"), parsed(args)
         [entry] = await self.record(ToolCalled(call, name, args), run=run)
         return ToolCall(call, name, args, entry.seq)
 
     async def activate_skill(
         self, name: str, text: str = "", *, fingerprint: str = "", run: str | None = None
     ) -> Entry:
+        """From now on the model is given this text in the system prompt."""
         return (await self.record(SkillActivated(name, fingerprint, text), run=run))[0]
 
     async def deactivate_skill(self, name: str) -> Entry:
+        """From now on it is not."""
         return (await self.record(SkillDeactivated(name)))[0]
 
     async def inject(
@@ -112,9 +164,9 @@ class Chat(Moment):
         source: str = "",
         run: str | None = None,
     ) -> list[Entry]:
-        """Shows the model what nobody said, once: nothing if it sees one of this fingerprint already.
+        """Shows the model what nobody said, once: records nothing if it sees one of this fingerprint already.
 
-        Without a ``fingerprint`` that is the same content in the same role.
+        Without a ``fingerprint`` that is the same content in the same role. ``source``: what added it.
         """
         event = injected(role, content, fingerprint, source)
 
@@ -124,17 +176,19 @@ class Chat(Moment):
 
         return await self.append_if(once, run=run)
 
-    async def merge(self, history: Sequence[Event]) -> list[Entry]:
-        """Records what is new of a history that a client sent whole; see ``client_history`` for what is new.
+    async def merge(self, history: Iterable[Given]) -> list[Entry]:
+        """Records what is new of a history that a client sent whole: messages of OpenAI, Anthropic or the AI SDK, or events.
 
-        ``from_openai``, ``from_anthropic`` and ``from_ui`` make the events from what clients send.
+        Nothing is recorded twice, compactions stay, and where the client went back the chat is rewound. ``client_history`` says
+        what is new. Raises ``OtherHistory`` if the two have nothing in common.
         """
-
         from chatfold.agent.client_history import continued  # noqa: PLC0415 (for those who have such clients)
+
+        sent = events_of(history)
 
         async def new(now: Moment) -> Iterable[Event]:
             whole = await now.context_entries(everything=True) if now[contexts].shelf else ()
-            events = continued(await now.context_entries(), history, chat=self.key, whole=whole, seq=now.seq)
+            events = continued(await now.context_entries(), sent, chat=self.key, whole=whole, seq=now.seq)
             match events:
                 case (Rewound(to=to, reason=reason), *rest) if not await self._is_here(to, now):
                     # Before the question was carried here we were elsewhere: it stays, and what follows is new.
@@ -296,30 +350,10 @@ class Chat(Moment):
         trigger: str = "manual",
         count: Counter = estimate,
     ) -> list[Entry]:
-        """Puts older messages behind a summary. Nothing if there was nothing to do, or somebody else did it."""
-        done = await self._compacted(policy, summarise, trigger, count)
-        # What was injected twice was shown once: it is shown again when the first is hidden.
-        while done and policy.budget is not None:
-            if (await self.cut(count=count)).tokens.count <= policy.budget:
-                break
-            try:
-                more = await self._compacted(policy, summarise, trigger, count)
-            except (PromptTooLarge, SummaryFailed):
-                break  # what was done stands, and a verb that refuses leaves no trace
-            if not more:
-                break
-            done += more
-        return done
-
-    async def _compacted(
-        self, policy: Policy, summarise: Summarise, trigger: str, count: Counter
-    ) -> list[Entry]:
-        now = await self.now()
-        plans = planned(now.view, await now.messages(), policy, count, chat=self.key)
-        summaries = [await asked(summarise, plan, policy, count, chat=self.key) for plan in plans]
-        return await self.append_if(
-            lambda then: committed(plans, summaries, trigger, policy, then.view, count)
-        )
+        """Puts older messages behind a summary, and keeps them in the log. Gives the compactions: none if there was nothing to do, or
+        another writer did it. Raises ``SummaryFailed``, or ``PromptTooLarge`` if it cannot fit; then nothing was changed.
+        """
+        return await compact(self, policy, summarise, trigger, count)
 
     async def compact_if_due(
         self, policy: Policy = DEFAULT, *, summarise: Summarise = by_looking, count: Counter = estimate
@@ -327,9 +361,7 @@ class Chat(Moment):
         """The same, if there are more messages or tokens than the policy allows."""
         now = await self.now()
         trigger = due(now.view, await now.messages(), policy, count)
-        if trigger is None:
-            return []
-        return await self.compact(policy, summarise=summarise, trigger=trigger, count=count)
+        return await compact(self, policy, summarise, trigger, count) if trigger else []
 
     async def compact_after(
         self,
@@ -347,7 +379,7 @@ class Chat(Moment):
         now = await self.now()
         prompt = await now.cut(count=count)
         tighter = halved(policy, max(size(now.view, prompt.messages, count), prompt.tokens.count))
-        return await self.compact(tighter, summarise=summarise, trigger="provider_error", count=count)
+        return await compact(self, tighter, summarise, "provider_error", count)
 
     async def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
         """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
@@ -403,8 +435,14 @@ class Chat(Moment):
             low, high = (middle, high) if entry.time <= ts else (low, middle - 1)
         return low
 
-    async def follow(self, after: int = 0) -> AsyncIterator[Moment]:
-        """The chat after each entry: what was, then what comes, from any process."""
+    async def follow(self, after: int = 0) -> AsyncIterator[Entry]:
+        """The entries after this seq: what is there, then what comes, from any process."""
+        async for entry in self.log.follow(self.key, min(after, (await self.now()).seq)):
+            if entry.seq > after:
+                yield entry
+
+    async def moments(self, after: int = 0) -> AsyncIterator[Moment]:
+        """The chat as it was after each of these entries: what was, then what comes."""
         projections = self._opened.projections
         start = min(after, (await self.now()).seq)
         opened = await open_view(self.log, self.key, at=start, projections=projections)

@@ -14,19 +14,22 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import accumulate, takewhile
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.summary import Material
-from chatfold.eventlog import Compacted, Event
+from chatfold.eventlog import Compacted, Entry, Event
 from chatfold.projections import Message, View, calls, contexts, estimate, usage
 from chatfold.projections.contexts import window
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.prompt import SUMMARY
 from chatfold.projections.spans import Spans, common
 from chatfold.projections.tokens import FRAMING, Counter
+
+if TYPE_CHECKING:
+    from chatfold.agent.chat import Chat
 
 _LATE = 1 << 62  # later than any seq
 
@@ -64,6 +67,32 @@ class Plan(msgspec.Struct, frozen=True):
     tokens: int  # of the whole prompt, before
     seen: Spans  # the entries that were visible in the range, when it was fixed
     tops: tuple[int, ...]  # the summaries that were
+
+
+async def compact(
+    chat: "Chat", policy: Policy, summarise: Summarise, trigger: str, count: Counter = estimate
+) -> list[Entry]:
+    """See ``Chat.compact``."""
+    done = await _compact_once(chat, policy, summarise, trigger, count)
+    # What was injected twice was shown once: it is shown again when the first is hidden.
+    while done and policy.budget is not None and (await chat.cut(count=count)).tokens.count > policy.budget:
+        try:
+            more = await _compact_once(chat, policy, summarise, trigger, count)
+        except (PromptTooLarge, SummaryFailed):
+            break  # what was done stands, and a verb that refuses leaves no trace
+        if not more:
+            break
+        done += more
+    return done
+
+
+async def _compact_once(
+    chat: "Chat", policy: Policy, summarise: Summarise, trigger: str, count: Counter
+) -> list[Entry]:
+    now = await chat.now()
+    plans = planned(now.view, await now.messages(), policy, count, chat=chat.key)
+    summaries = [await asked(summarise, plan, policy, count, chat=chat.key) for plan in plans]
+    return await chat.append_if(lambda then: committed(plans, summaries, trigger, policy, then.view, count))
 
 
 def due(view: View, messages: Sequence[Message], policy: Policy, count: Counter = estimate) -> str | None:

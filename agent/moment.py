@@ -1,8 +1,8 @@
 """Moment: a chat as it was after one entry, and everything that can be read of it there."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 import msgspec
 
@@ -41,23 +41,26 @@ from chatfold.projections.tokens import Counter
 
 S = TypeVar("S")
 
-SHAPES: dict[str, Callable[..., Any]] = {
-    "neutral": lambda messages, **_: messages,
-    "openai": lambda messages, **_: to_openai(messages),
-    "openai-responses": to_openai_responses,
-    "anthropic": to_anthropic,
-}
-"""What ``messages`` come as; ``model=`` is for those that take reasoning back."""
+SentShape: TypeAlias = Literal["neutral", "openai", "openai-responses", "anthropic"]
+"""What a model is sent: as our own values, and as three APIs take it."""
+Shape: TypeAlias = Literal[SentShape, "ui"]
+"""What ``messages`` come as: these, and what a client of the AI SDK shows."""
 
 
 class Moment:
-    """What is in memory is read without ``await``: ``moment.seq``, ``moment[usage].tokens``."""
+    """A chat as it was after entry ``seq``; ``await chat.at(…)`` gives one. It can be read, and stays as it is.
+
+    What is in memory is read without ``await``: ``moment.seq``, ``moment[usage].tokens``.
+    """
 
     def __init__(self, log: Log, key: str, opened: Opened, prompt: KeptPrompt | None = None) -> None:
         self.log = log
         self.key = key
         self._opened = opened
         self._prompt = prompt or KeptPrompt()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.key!r} at entry {self.seq}>"
 
     @property
     def opened(self) -> Opened:
@@ -97,9 +100,53 @@ class Moment:
 
     # --- what the model is sent --------------------------------------------------------------------------
 
+    @overload
     async def messages(
         self,
-        shape: str = "neutral",
+        shape: Literal["neutral"] = "neutral",
+        *,
+        context: str | None = None,
+        model: str = "",
+        most: int | None = None,
+        tokens: int | None = None,
+        count: Counter = estimate,
+    ) -> tuple[Message, ...]: ...
+    @overload
+    async def messages(
+        self,
+        shape: Literal["openai", "openai-responses", "ui"],
+        *,
+        context: str | None = None,
+        model: str = "",
+        most: int | None = None,
+        tokens: int | None = None,
+        count: Counter = estimate,
+    ) -> list[dict[str, Any]]: ...
+    @overload
+    async def messages(
+        self,
+        shape: Literal["anthropic"],
+        *,
+        context: str | None = None,
+        model: str = "",
+        most: int | None = None,
+        tokens: int | None = None,
+        count: Counter = estimate,
+    ) -> dict[str, Any]: ...
+    @overload
+    async def messages(
+        self,
+        shape: Shape,
+        *,
+        context: str | None = None,
+        model: str = "",
+        most: int | None = None,
+        tokens: int | None = None,
+        count: Counter = estimate,
+    ) -> Any: ...
+    async def messages(
+        self,
+        shape: Shape = "neutral",
         *,
         context: str | None = None,
         model: str = "",
@@ -107,16 +154,34 @@ class Moment:
         tokens: int | None = None,
         count: Counter = estimate,
     ) -> Any:
-        """What the model is sent next, in one of the ``SHAPES``, the newest ``most`` messages or ``tokens`` of it.
+        """What the model is sent next: all of the active context, or the newest ``most`` messages or ``tokens`` of it.
 
-        ``context``: what it would see of another one.
+        ``shape``: without one, ``Message`` values. "openai" and "openai-responses" give a list of dicts, "anthropic" a dict with
+        ``system`` and ``messages``, "ui" what a client of the AI SDK shows, with what a compaction hides. ``context``: what the
+        model would see of another one. ``model``: whose reasoning may be sent back. ``count``: counts the tokens of a text.
         """
-        if shape not in SHAPES:
-            raise ValueError(f"no such shape: {shape!r}; there are: {', '.join(SHAPES)}")
+        if shape not in get_args(Shape):
+            raise ValueError(f"no such shape: {shape!r}; there are: {', '.join(get_args(Shape))}")
+        if shape == "ui":
+            return await self._shown_to_people(context, most, tokens)
         messages = await self._messages(context)
         if most is not None or tokens is not None:  # else it is all of it: there is nothing to count
             messages = cut(messages, most=most, tokens=tokens, count=count).messages
-        return SHAPES[shape](messages, model=model)
+        match shape:
+            case "openai":
+                return to_openai(messages)
+            case "openai-responses":
+                return to_openai_responses(messages, model=model)
+            case "anthropic":
+                return to_anthropic(messages, model=model)
+        return messages
+
+    async def _shown_to_people(self, *unused: object) -> list[dict[str, Any]]:
+        from chatfold.projections import to_ui  # noqa: PLC0415 (for those who have such clients)
+
+        if any(one is not None for one in unused):
+            raise ValueError("the shape 'ui' shows the whole active context")
+        return to_ui(await self.context_entries(), chat_key=self.key)
 
     async def cut(
         self, *, most: int | None = None, tokens: int | None = None, count: Counter = estimate
@@ -203,9 +268,11 @@ class Moment:
 
     # --- as a file ---------------------------------------------------------------------------------------
 
-    async def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> None:
-        """Writes the chat to a file, or what of it the form shows; the file is there when it is complete."""
-        await write_file(Path(path), self.export_bytes(form, model=model))
+    async def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> Path:
+        """Writes the chat to a file, or what of it the form shows; gives its path. The file is there when it is complete."""
+        path = Path(path)
+        await write_file(path, self.export_bytes(form, model=model))
+        return path
 
     async def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
         """The same, in pieces."""
@@ -224,10 +291,6 @@ class Moment:
                 async for page in self.log.pages(self.key, 1, now.seq):
                     yield "".join(map(document.of, page)).encode()
                 yield document.end().encode()
-            case "ui":
-                from chatfold.projections import to_ui  # noqa: PLC0415
-
-                yield _json(to_ui(await now.context_entries(), chat_key=self.key))
             case _:
                 yield _json(await now.messages(form, model=model))
 

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Literal, TypeAlias
 
 from chatfold.agent.chat import Chat
@@ -34,6 +35,8 @@ Send: TypeAlias = Callable[[str, str, tuple[Part, ...]], Awaitable[None]]
 
 Draw: TypeAlias = Callable[[str, str, Callable[[], Json]], Json]
 """Gives a value that comes from nowhere in the log: (run, name, what makes it). A rehearsal has it from the recording."""
+Record: TypeAlias = Callable[..., Awaitable[list[Entry]]]
+"""Appends events as one, as the run's."""
 DRAWN = "drawn:"
 """What such a value is noted as, before its name."""
 
@@ -50,6 +53,7 @@ class RunContext:
         chat: Chat,
         run: str,
         *,
+        record: Record | None = None,
         send: Send | None = None,
         draw: Draw | None = None,
         most: int = MOST_INJECTED,
@@ -57,6 +61,7 @@ class RunContext:
     ) -> None:
         self.chat = chat
         self.run = run
+        self.record: Record = record or partial(chat.record, run=run)
         self.send = send
         self._draw = draw
         self._most = most
@@ -96,7 +101,7 @@ class RunContext:
     async def draw(self, name: str, make: Callable[[], Json]) -> Json:
         """A time, an id, a number by chance, whatever ``make`` gives: recorded, so that a replay is given the same."""
         value = self._draw(self.run, name, make) if self._draw else make()
-        await self.chat.record(Noted(f"{DRAWN}{name}", value), run=self.run)
+        await self.record(Noted(f"{DRAWN}{name}", value))
         return value
 
     def begin_anew(self) -> None:

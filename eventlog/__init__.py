@@ -39,7 +39,7 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
 
     storage         FileStorage: append, fork, redact, delete, import; reading: all that only reads
     queue           CommitQueue: what an append waits for; groups, syncs, the timer
-    open_chat       the chats being written, and their turns; threads: who syncs; inbox: answers to a loop
+    open_chat       the chats being written, and their turns; handover: threads that sync, answers back to a loop
     writer          LogWriter: number, write, sync; held_log: find the end, follow others, seal, roll, poison
     segment_writer  the open segment's descriptor: bytes written, cut back, synced
     seen            the ids, keys and texts of a chat that numbering asks for; seen_files: the older ones

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 from xxhash import xxh3_64_intdigest
 
 from chatfold.eventlog.codec import (
@@ -60,6 +61,13 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
         ""  # the epoch of the lease that this is done under; compared by the storage, if it gives epochs
     )
 
+    # What follows from the others:
+    size: int = 0  # bytes of the events
+    has_keys: bool = False
+    has_names: bool = False  # an id or keys, which hold over the whole history
+    has_texts: bool = False  # long ones, which may repeat earlier ones
+    has_blobs: bool = False  # contents that are kept in files of their own
+
     def __post_init__(self) -> None:
         if not self.events:
             raise InvalidEvent("an append needs at least one event", chat=self.chat)
@@ -67,24 +75,26 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
             raise InvalidEvent(f"id must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
         if self.run is not None and not is_name(self.run):
             raise InvalidEvent(f"run must be a string of 1 to {MAX_NAME} characters", chat=self.chat)
-
-    @property
-    def has_names(self) -> bool:
-        """Has it an id or a key, which holds over the whole history?"""
-        return self.id is not None or self.has_keys
-
-    @property
-    def has_keys(self) -> bool:
-        for event in self.events:  # noqa: SIM110 (a generator costs more than the loop)
+        size, has_keys, has_texts, has_blobs = 0, False, False, False
+        for event in self.events:
+            size += len(event.raw)
+            if event.texts:
+                has_texts = True
             if event.key is not None:
-                return True
-        return False
+                has_keys = True
+            if event.blobs:
+                has_blobs = True
+        force_setattr(self, "size", size)
+        force_setattr(self, "has_keys", has_keys)
+        force_setattr(self, "has_names", has_keys or self.id is not None)
+        force_setattr(self, "has_texts", has_texts)
+        force_setattr(self, "has_blobs", has_blobs)
 
 
 class BatchHistory(Protocol):
     """What numbering needs to know of the lines before, the ones just numbered included.
 
-    ``is_tracking``: may a later request, or a later event, ask for the lines that are numbered now?
+    ``is_tracking``: may any of the lines that are numbered now be asked for? If not, only those that have fingerprints are.
     """
 
     is_tracking: bool
@@ -101,7 +111,7 @@ class BatchHistory(Protocol):
     def blob(self, digest: str) -> bytes: ...
 
     def add(self, seq: int, line: bytes, fingerprints: list[int]) -> None:
-        """Takes every line just numbered, if it ``is_tracking``: a later one may ask for it."""
+        """Takes every line just numbered, or those with fingerprints: a later one may ask for it."""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
@@ -118,9 +128,8 @@ def build_batch(request: AppendRequest, head: Head, synced: int, now: int, histo
         earlier = _find_retry(request, request.id, head, history)
         if earlier:
             return Batch(earlier, [], head)
-    for event in request.events:
-        if event.key is not None:
-            return _build_keyed(request, head, synced, now, history)
+    if request.has_keys:
+        return _build_keyed(request, head, synced, now, history)
     if request.after is not None:
         _verify_after(request, head)
     return _number(request, request.events, head, synced, now, history)
@@ -156,7 +165,7 @@ def _number(
     seq, link, prev, run = head.seq, head.link, head.link.encode(), request.run
     name: str | None = request.id  # the first entry has it, and what is durable
     durable: int | None = synced
-    prefix = format_prefix(now, run, name)
+    prefix, is_tracking = format_prefix(now, run, name), history.is_tracking
     places = _cached_batch_fields(size) if (size := len(events)) <= _USUAL else _batch_fields(size)
     for event, (batch, place) in zip(events, places, strict=True):
         seq += 1
@@ -165,12 +174,12 @@ def _number(
             said_at = said_at if said_at != now else None
             names = format_prefix(now, run, name, key, said_at)
         raw, fingerprints = _shorten(event, history) if event.texts else (event.raw, [])
+        if name is not None:
+            fingerprints.append(id_fingerprint(name))
+        if key is not None:
+            fingerprints.append(key_fingerprint(key))
         line = build_line(seq, names, raw, place if durable is None else place + SYNCED % durable, prev)
-        if history.is_tracking:
-            if name is not None:
-                fingerprints.append(id_fingerprint(name))
-            if key is not None:
-                fingerprints.append(key_fingerprint(key))
+        if fingerprints or is_tracking:
             history.add(seq, line, fingerprints)
         before, prev = link, line[-18:-2]
         link = prev.decode()
@@ -185,13 +194,11 @@ def _number(
 
 def _shorten(event: EncodedEvent, history: BatchHistory) -> tuple[bytes, list[int]]:
     """The event's JSON with references to repeated texts, and the fingerprints of its other ones."""
-    fingerprints = [text_fingerprint(text) for text in event.texts]
-    proposed = [history.find(fingerprint) for fingerprint in fingerprints]
-    return (
-        _replace_repeats(event, fingerprints, proposed, history)
-        if any(proposed)
-        else (event.raw, fingerprints)
-    )
+    fingerprints = list(map(text_fingerprint, event.texts))
+    proposed = list(map(history.find, fingerprints))
+    if not any(proposed):
+        return event.raw, fingerprints
+    return _replace_repeats(event, fingerprints, proposed, history)
 
 
 def _batch_fields(size: int) -> list[tuple[str | None, bytes]]:

@@ -12,10 +12,38 @@ from msgspec.structs import replace
 
 from chatfold.eventlog.codec import decode, encode_event
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
-from chatfold.eventlog.events import PLACEHOLDER, Entry, Event, Lost, scrub
+from chatfold.eventlog.events import Entry, Event, Json, Lost, Text, Unknown, defaults_of
 from chatfold.eventlog.line import build_entry_line
 
 _KEPT_ELSEWHERE = re.compile(rb'"\x7f007f(?:ref|text|data):')  # its DEL is escaped like one of the user's
+
+
+PLACEHOLDER = "[redacted]"
+_PAYLOAD: dict[str, Json] = {
+    "parts": (Text(PLACEHOLDER),),
+    "args": None,
+    "meta": {},
+    "params": {},
+    "policy": {},
+    "data": None,
+    "summary": PLACEHOLDER,
+    "text": PLACEHOLDER,
+    "title": PLACEHOLDER,
+    "reason": PLACEHOLDER,
+    "error": PLACEHOLDER,
+}
+
+
+def scrub(event: Event) -> Event:
+    """The same fact without its payload: who, which call, which range; but nothing that was said."""
+    if isinstance(event, Unknown):
+        return Unknown(event.name, msgspec.json.encode({"type": event.name}))
+    fields = {
+        name: _PAYLOAD[name]
+        for name, default in zip(event.__struct_fields__, defaults_of(event), strict=True)
+        if name in _PAYLOAD and getattr(event, name) != default
+    }
+    return replace(event, **fields)
 
 
 def tombstone(line: bytes) -> bytes:

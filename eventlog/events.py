@@ -373,34 +373,6 @@ class Head(msgspec.Struct, frozen=True):
     link: str = "0" * 16
 
 
-PLACEHOLDER = "[redacted]"
-_PAYLOAD: dict[str, Json] = {
-    "parts": (Text(PLACEHOLDER),),
-    "args": None,
-    "meta": {},
-    "params": {},
-    "policy": {},
-    "data": None,
-    "summary": PLACEHOLDER,
-    "text": PLACEHOLDER,
-    "title": PLACEHOLDER,
-    "reason": PLACEHOLDER,
-    "error": PLACEHOLDER,
-}
-
-
-def scrub(event: Event) -> Event:
-    """The same fact without its payload: who, which call, which range; but nothing that was said."""
-    if isinstance(event, Unknown):
-        return Unknown(event.name, msgspec.json.encode({"type": event.name}))
-    fields = {
-        name: _PAYLOAD[name]
-        for name, default in zip(event.__struct_fields__, defaults_of(event), strict=True)
-        if name in _PAYLOAD and getattr(event, name) != default
-    }
-    return msgspec.structs.replace(event, **fields)
-
-
 def defaults_of(value: msgspec.Struct) -> tuple[Json, ...]:
     missing = len(value.__struct_fields__) - len(value.__struct_defaults__)
     return (msgspec.NODEFAULT,) * missing + value.__struct_defaults__

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from chatfold.agent import Chat, NoSuchContext, Store
+from chatfold.agent import Chat, Moment, NoSuchContext, Store
 from chatfold.eventlog import (
     ChatDeleted,
     ChatfoldError,
@@ -21,7 +21,7 @@ from chatfold.eventlog import (
     NoSuchPoint,
     NoSuchStore,
 )
-from chatfold.replay.inspect.address import Address, address
+from chatfold.replay.inspect.address import HEAD, Address, BadAddress, address
 from chatfold.replay.inspect.places import (
     LAST,
     NoStore,
@@ -31,6 +31,7 @@ from chatfold.replay.inspect.places import (
     root_of,
     store_place,
 )
+from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.output import Out
 from chatfold.replay.terminal import printable
 
@@ -116,6 +117,22 @@ async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Add
             yield chat, Address(text)
         else:
             yield await find_chat(place, parsed.chat), parsed
+
+
+async def seq_meant(chat: Chat, meant: Address) -> int:
+    """The entry that an address without a range names; without a point, the last one. Raises ``BadAddress`` for a range."""
+    if meant.is_range:
+        raise BadAddress(
+            f"a range, {meant.first or 1}..{meant.last}, where one point is meant; ranges are for log, diff, replay and export",
+            chat=chat.key,
+        )
+    return await seq_of(chat, meant.last or HEAD)
+
+
+async def moment_meant(chat: Chat, meant: Address) -> Moment:
+    """The chat as it was there."""
+    seq = await seq_meant(chat, meant)
+    return await chat.at(seq) if meant.last else await chat.now()
 
 
 def path_of(text: str) -> Path | None:

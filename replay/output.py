@@ -12,13 +12,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import IO, Any
 
 import msgspec
 
 from chatfold.replay.inspect.serial import json_object
+from chatfold.replay.render.line import CAP, Line
 from chatfold.replay.terminal import (
     Cell,
     Style,
@@ -32,7 +33,6 @@ from chatfold.replay.terminal import (
 
 _AFTER = 0.5  # seconds before progress is told
 _WIDTH = 100
-_CAP = 1 << 16  # characters of a text that a terminal is shown
 _CLEAR = "\r\x1b[K"
 
 
@@ -77,6 +77,25 @@ class Out:
         """A value for programs."""
         self._write(json_object(value))
 
+    def show(self, lines: Iterable[Line]) -> int:
+        """Lines of ``render``; how many there were."""
+        count = 0
+        for count, line in enumerate(lines, 1):  # noqa: B007 (it is given back)
+            match line.form:
+                case "row":
+                    self.row(line.value, line.cells)
+                case "body":
+                    indent, text = line.cells
+                    self.text(text.text, indent.text)
+                case "words":
+                    self.words(*((cell.text, cell.style) for cell in line.cells))
+        return count
+
+    @property
+    def is_plain(self) -> bool:
+        """Is it a pipe or a program that reads? Then texts are whole and figures exact."""
+        return not self.is_terminal
+
     def line(self, text: str = "", style: Style = "") -> None:
         """A line of our own words, with what others said made safe."""
         self.words((text, style))
@@ -92,8 +111,8 @@ class Out:
         if self.raw:
             self._write(text)
             return
-        more = len(text) - _CAP if self.is_terminal else 0
-        for line in printable_lines(text[:_CAP] if more > 0 else text):
+        more = len(text) - CAP if self.is_terminal else 0
+        for line in printable_lines(text[:CAP] if more > 0 else text):
             self._write(indent + line)
         if more > 0:
             self.line(f"{indent}… {more} characters more: in a pipe, with --json or --raw", "dim")

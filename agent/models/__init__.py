@@ -20,7 +20,7 @@ from chatfold.eventlog import ChatfoldError, Part, Text
 from chatfold.projections import Message
 
 
-class Offered(msgspec.Struct, frozen=True):
+class ToolSpec(msgspec.Struct, frozen=True):
     """A tool as the model is told of it. ``schema``: a JSON schema of its arguments."""
 
     name: str
@@ -31,7 +31,7 @@ class Offered(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     system: str
     messages: tuple[Message, ...]
-    tools: tuple[Offered, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
 
 
 class Piece(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from chatfold.agent.messages import new_id
-from chatfold.agent.models import ModelFailed, Offered
+from chatfold.agent.models import ModelFailed, ToolSpec
 from chatfold.eventlog import Json
 from chatfold.projections.shapes.parse import arguments_of
 from chatfold.projections.shapes.values import clean, plain, tool_name
@@ -72,7 +72,7 @@ def said(given: Any, *names: str) -> str:
 # --- tools -----------------------------------------------------------------------------------------------
 
 
-def offers(tools: Iterable[Offered], schema: str) -> Iterator[dict[str, Any]]:
+def offers(tools: Iterable[ToolSpec], schema: str) -> Iterator[dict[str, Any]]:
     """Each tool with a name that is accepted and that no other has. ``schema``: what the provider calls that."""
     taken: set[str] = set()
     for tool in tools:
@@ -85,7 +85,7 @@ def offers(tools: Iterable[Offered], schema: str) -> Iterator[dict[str, Any]]:
         yield {"name": name, **told, schema: _schema(tool, name)}
 
 
-def _schema(tool: Offered, name: str) -> dict[str, Any]:
+def _schema(tool: ToolSpec, name: str) -> dict[str, Any]:
     """Of an object, as providers want it, even if there is nothing in it."""
     given: dict[str, Any] = plain(tool.schema)
     given.pop("title", None)

@@ -12,20 +12,19 @@ import asyncio
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeAlias, get_args, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import msgspec
 
-from chatfold.agent.models import Offered
-from chatfold.eventlog import Data, File, Json, Part, Reasoning, Text, ToolReturned
+from chatfold.agent.messages import result_parts
+from chatfold.agent.models import ToolSpec
+from chatfold.eventlog import Data, InvalidEvent, Json, Part, Text, ToolReturned
 from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.values import make_converter
 from chatfold.projections.shapes.values import json_text
 
 AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
 """What becomes of a call whose result a crash has taken: run again, answered as interrupted, or left to ``on_open_call``."""
-
-_PARTS = Text | Reasoning | File | Data
 
 
 class BadArguments(ValueError):
@@ -48,8 +47,8 @@ class Tool(msgspec.Struct, frozen=True):
     timeout: float | None = None  # seconds; None: the agent's
 
     @property
-    def offered(self) -> Offered:
-        return Offered(self.name, self.description, self.schema)
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, self.schema)
 
 
 @overload
@@ -114,7 +113,7 @@ def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     return {**schema, "$defs": components} if components else schema
 
 
-async def used(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
+async def use_tool(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
     """What came of a call, within so many seconds and characters."""
     seconds = tool.timeout or seconds
     try:
@@ -149,18 +148,9 @@ def _says_failed(value: Any) -> bool:
 
 
 def _parts(value: Any) -> tuple[Part, ...]:
-    match value:
-        case None:
-            return ()
-        case str():
-            return (Text(value),)
-        case Text() | Reasoning() | File() | Data():
-            return (value,)
-        case list() | tuple() if value and all(isinstance(part, get_args(_PARTS)) for part in value):
-            return tuple(value)
     try:
-        return (Data("json", msgspec.to_builtins(value)),)
-    except (TypeError, RecursionError):
+        return result_parts(value)
+    except InvalidEvent:
         return (Text(repr(value)),)
 
 

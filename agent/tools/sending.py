@@ -78,7 +78,7 @@ async def _before(run: RunContext, call: ToolCall, parts: tuple[Text]) -> _Sendi
 async def _requested(run: RunContext, call: ToolCall, parts: tuple[Text]) -> str:
     for send in _ids(call):
         with suppress(IdConflict):
-            [entry] = await run.chat.record(SendRequested(send, parts), id=f"send:{send}", run=run.run)
+            [entry] = await run.record(SendRequested(send, parts), id=f"send:{send}")
             if entry.seq > call.seq:
                 return send
     raise AssertionError("a seq is of one entry")
@@ -90,7 +90,7 @@ async def _sent(run: RunContext, send: str, parts: tuple[Text]) -> dict[str, Any
         await run.send(run.chat.key, send, parts)
     except Exception as error:  # noqa: BLE001 (the embedder's, whatever it is)
         failure = SendFailed(send, f"{type(error).__name__}: {error}")
-        await run.chat.record(failure, run=run.run)
+        await run.record(failure)
         return _failed(failure.error)
-    await run.chat.record(SendConfirmed(send), run=run.run)
+    await run.record(SendConfirmed(send))
     return {"success": True}

@@ -14,6 +14,7 @@ file is a tree: parallel calls fork it and are no branches; a prompt that hangs 
 
 import mmap
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.importers.head import Head, Object, decode_object
-from chatfold.importers.items import Format, Item, Problem, Session
+from chatfold.importers.items import Format, Home, Item, Problem, Session
 from chatfold.importers.lines import Line, LineReader
 from chatfold.importers.times import millis
 from chatfold.projections.shapes.anthropic import from_anthropic
@@ -230,9 +231,10 @@ class _Tree:
             to = self._root if self._has_parents and not self._is_side and self._boundary is None else None
         if to is None:
             return
-        later = [is_result for place, is_result in self._said if place > to]
-        if later and not all(later):
-            self._said = [one for one in self._said if one[0] <= to]
+        later = takewhile(lambda one: one[0] > to, reversed(self._said))
+        if not all(is_result for _, is_result in later):
+            while self._said and self._said[-1][0] > to:
+                self._said.pop()
             yield self._item(Rewound(to, "the user went back"), record, line)
 
     def _open_context(self, record: Object, event: MessageAdded, line: Line) -> Iterator[Item]:
@@ -398,6 +400,10 @@ def _words(content: Any) -> str:
 
 FORMATS = (
     Format(
-        NAME, "sessions of Claude Code (~/.claude/projects)", _is_session, _sessions, (".claude/projects",)
+        NAME,
+        "sessions of Claude Code (~/.claude/projects)",
+        _is_session,
+        _sessions,
+        (Home("CLAUDE_CONFIG_DIR", ".claude", "projects"),),
     ),
 )

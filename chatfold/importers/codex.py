@@ -33,7 +33,7 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.importers.head import Head, Object
-from chatfold.importers.items import Format, Item, Problem, Session
+from chatfold.importers.items import Format, Home, Item, Problem, Session
 from chatfold.importers.lines import Line, LineReader
 from chatfold.importers.times import millis
 from chatfold.projections.shapes.openai_responses import from_openai_responses
@@ -115,7 +115,7 @@ def rollout_of(path: Path) -> Rollout:
     return Rollout(path, rollout, thread, _text(meta, "timestamp"), _text(meta, "forked_from_id"), whence)
 
 
-class Home:
+class Rollouts:
     """The rollouts that are read, and those beside them that they need."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -164,7 +164,7 @@ class Home:
 
 
 def _sessions(paths: Sequence[Path]) -> Iterator[Session]:
-    home = Home(paths)
+    home = Rollouts(paths)
     names: dict[Path, dict[str, str]] = {}
     wanted = set(paths)
     for thread, rollouts in home.threads.items():
@@ -527,6 +527,6 @@ FORMATS = (
         "sessions of the Codex CLI (rollout-….jsonl, ~/.codex)",
         _is_rollout,
         _sessions,
-        (".codex/sessions",),
+        (Home("CODEX_HOME", ".codex", "sessions"),),
     ),
 )

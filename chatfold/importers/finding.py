@@ -19,6 +19,15 @@ _SKIPPED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache
 _SEGMENT = re.compile(r"\d{16}\.jsonl")
 
 
+def known_homes() -> list[Path]:
+    """Where the tools that are known keep their sessions, of those that are here."""
+    found = []
+    for home in (home for one in FORMATS for home in one.homes):
+        folder = os.environ.get(home.variable)
+        found.append((Path(folder) if folder else Path.home() / home.folder) / home.inside)
+    return [folder for folder in found if folder.is_dir()]
+
+
 class Found(NamedTuple):
     path: Path
     stat: os.stat_result

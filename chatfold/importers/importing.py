@@ -14,7 +14,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from chatfold.agent import Store
-from chatfold.eventlog import ChatStarted, Log
+from chatfold.eventlog import ChatDeleted, ChatStarted, Log
 from chatfold.importers.finding import files_of, format_of
 from chatfold.importers.formats import known_formats
 from chatfold.importers.items import Format, Item, Problem, Rewritten, Session, UnknownFormat
@@ -62,7 +62,7 @@ async def import_paths(
         yield Report("", "", (problem.path,), "unchanged", 0, 0, problems=(problem,))
     taken: dict[str, Path] = {}
     for done, (form, session) in enumerate(plan.sessions, 1):
-        session.key = key or await _own_key(store.log, form, session, taken)
+        session.key = key or await own_key(store.log, form, session, taken)
         report = await import_session(store.log, session, form.name, dry_run=dry_run)
         if not dry_run:
             for path in session.paths:
@@ -124,7 +124,7 @@ def _parents_first(sessions: Iterable[Session]) -> Iterator[Session]:
         keys = {session.key for session in waiting.values()}
 
 
-async def _own_key(log: Log, form: Format, session: Session, taken: dict[str, Path]) -> str:
+async def own_key(log: Log, form: Format, session: Session, taken: dict[str, Path]) -> str:
     """The session's key, or one made from its path, if that is another file's."""
     path = session.paths[0].absolute()
     if taken.setdefault(session.key, path) == path and not await _is_of_another(log, session, form):
@@ -149,9 +149,12 @@ def _source(session: Session) -> str:
     return session.source or str(session.paths[0].absolute())
 
 
-async def import_session(log: Log, session: Session, tool: str, *, dry_run: bool = False) -> Report:
-    """All of the session that its chat does not have yet."""
-    writer = await ChatWriter(log, session.key, tool).open()
+async def import_session(
+    log: Log, session: Session, tool: str, *, dry_run: bool = False, writer: ChatWriter | None = None
+) -> Report:
+    """All of the session that its chat does not have yet. ``writer``: one for this chat, to go on with later."""
+    writer = writer or ChatWriter(log, session.key, tool)
+    await writer.open()
     existed, forked = writer.exists, ""
     if session.parent and not existed and not dry_run:
         parent = await ChatWriter(log, session.parent, tool).open()
@@ -177,7 +180,8 @@ async def write_news(writer: ChatWriter, session: Session, *, dry_run: bool = Fa
     while True:
         try:
             batch = await asyncio.to_thread(_next_items, reading)
-        except Rewritten:
+            new += writer.count_new(batch) if dry_run else await writer.write(batch)
+        except (Rewritten, ChatDeleted):  # the file is another one now, or the chat is
             session.restart()
             await writer.open()
             reading = session.read()
@@ -185,7 +189,6 @@ async def write_news(writer: ChatWriter, session: Session, *, dry_run: bool = Fa
         if not batch:
             return new, items
         items += len(batch)
-        new += writer.count_new(batch) if dry_run else await writer.write(batch)
 
 
 def _next_items(reading: Iterator[Item]) -> list[Item]:

@@ -70,6 +70,14 @@ class UnknownFormat(ChatfoldError, ValueError):
     """Nobody here can read this file, or nothing in this folder."""
 
 
+class Home(msgspec.Struct, frozen=True):
+    """Where a tool keeps its files: ``inside`` the folder that a variable names, else a folder of the user's home."""
+
+    variable: str
+    folder: str
+    inside: str
+
+
 class Format(msgspec.Struct, frozen=True):
     """``recognises`` looks at the content. ``sessions`` are those of all files of this format that were found."""
 
@@ -77,4 +85,4 @@ class Format(msgspec.Struct, frozen=True):
     title: str
     recognises: Callable[[Head], bool]
     sessions: Callable[[Sequence[Path]], Iterable[Session]]
-    homes: tuple[str, ...] = ()  # where the tool keeps its files, from the user's home on
+    homes: tuple[Home, ...] = ()

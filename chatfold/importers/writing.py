@@ -4,6 +4,8 @@ An imported entry has the key ``<format>:<key of the item>``; entries without su
 they are. Items go on where the imported entries end. Where they part, the tool has rewritten its file: the chat
 goes back to there, and what the file says now follows.
 
+Appends are not waited for: whoever writes calls ``flush`` at the end. What a power cut takes is imported again.
+
 A session that began as a copy of another becomes a fork of that one's chat, at the end of what both have in common.
 """
 
@@ -23,6 +25,7 @@ from chatfold.eventlog import (
     ContextOpened,
     ContextSwitched,
     Event,
+    Head,
     InvalidEvent,
     Log,
     Noted,
@@ -48,7 +51,7 @@ class ChatWriter:
         self.written = 0  # entries
         self._log = log
         self._prefix = f"{tool}:"
-        self._head = 0
+        self._head = Head()
         self._seqs = array("Q")  # of the items that are taken, by their place
         self._waiting: list[
             tuple[int, str, int]
@@ -61,10 +64,10 @@ class ChatWriter:
 
     @property
     def exists(self) -> bool:
-        return self._head > 0
+        return self._head.seq > 0
 
     async def open(self) -> "ChatWriter":
-        self._head = (await self._log.head(self.chat)).seq
+        self._head = await self._log.head(self.chat)
         self._seqs, self._waiting, self._waits, self._used, self._rewrites = array("Q"), [], 0, set(), 0
         async for entry in self._log.read(self.chat):
             if entry.key is None or not entry.key.startswith(self._prefix):
@@ -123,14 +126,15 @@ class ChatWriter:
             self.chat, ChatStarted("", title), keys=[self._prefix + key], said_at=[self._time]
         )
         self._titles.add(key)
-        self._head = max(self._head, entry.seq)
+        if entry.seq > self._head.seq:
+            self._head = Head(entry.seq, entry.link)
         self.written += 1
         return 1
 
     def count_new(self, items: Sequence[Item]) -> int:
         """The same, but nothing is written."""
         new = self._new(items)
-        self._seqs.extend([self._head] * len(new))
+        self._seqs.extend([self._head.seq] * len(new))
         return len(new)
 
     def _new(self, items: Sequence[Item]) -> list[Item]:
@@ -155,10 +159,10 @@ class ChatWriter:
         return Item(Rewound(to, "the file was rewritten"), f"{_REWRITTEN}-{self._rewrites}")
 
     async def _append(self, batch: list[Item]) -> None:
-        seqs = array("Q", self._seqs)
+        taken = len(self._seqs)
         events: list[Event] = []
         times: list[int | None] = []
-        for number, item in enumerate(batch, self._head + 1):
+        for number, item in enumerate(batch, self._head.seq + 1):
             going_back = item.key.startswith(_REWRITTEN)
             self._time = item.said_at or self._time
             times.append(self._time)
@@ -169,13 +173,15 @@ class ChatWriter:
             entries = await self._log.append(
                 self.chat,
                 *events,
-                after=self._head,
+                after=self._head.seq,
+                known=self._head,
                 run=batch[0].run,
+                durability="off",
                 keys=[self._prefix + self._free(item) for item in batch],
                 said_at=times,
             )
         except InvalidEvent as error:
-            self._seqs = seqs
+            del self._seqs[taken:]
             if len(batch) > 1:
                 for item in batch:
                     await self._append([item])
@@ -186,11 +192,11 @@ class ChatWriter:
             await self._append([msgspec.structs.replace(batch[0], event=note)])
             return
         except Conflict:  # somebody else writes here, too
-            self._seqs = seqs
-            self._head = (await self._log.head(self.chat)).seq
+            del self._seqs[taken:]
+            self._head = await self._log.head(self.chat)
             await self._append(batch)
             return
-        self._head = entries[-1].seq
+        self._head = Head(entries[-1].seq, entries[-1].link)
         self.written += len(entries)
 
     def _free(self, item: Item) -> str:

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from chatfold.eventlog.files.inbox import PendingAppend
+from chatfold.eventlog.files.handover import PendingAppend
 from chatfold.eventlog.files.writer import LogWriter
 
 OPEN_CHATS = 128
@@ -41,7 +41,7 @@ class OpenChat:
             pending = self.pending.popleft()
             group.append(pending)
             if pending.request is not None:
-                size += sum([len(event.raw) for event in pending.request.events])
+                size += pending.request.size
         return group
 
     def leave(self) -> bool:

@@ -14,11 +14,10 @@ from functools import partial
 from chatfold.eventlog.batch import AppendRequest, Batch
 from chatfold.eventlog.errors import ChatfoldError
 from chatfold.eventlog.events import Entry
-from chatfold.eventlog.files.inbox import Inbox, Inboxes, PendingAppend
+from chatfold.eventlog.files.handover import Inbox, Inboxes, PendingAppend, Threads
 from chatfold.eventlog.files.lock import WouldBlock
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OpenChat, OpenChats
-from chatfold.eventlog.files.threads import Threads
 from chatfold.eventlog.files.writer import LogWriter
 from chatfold.eventlog.storage import Durability
 

@@ -187,10 +187,12 @@ class LogReader(LogEnd):
             raise self._corrupt(place.first, place.position, bad if stop is PageEnd.BAD else early)
         return self._open_at_start(first, place.position.link)
 
-    def pages_back(self, last: int | None = None, most: int = FINAL) -> Iterator[Page]:
+    def pages_back(
+        self, last: int | None = None, most: int = FINAL, size: int = 2 * BIG_PAGE
+    ) -> Iterator[Page]:
         """Yield entries ``last`` (default: the tail) and before, at most ``most``: newest page first, lines in order.
 
-        Every line has a valid sum and is the one its successor names.
+        Every line has a valid sum and is the one its successor names. ``size``: bytes of the first page, about, at most.
         """
         tail = self.tail()
         last = tail.position.seq if last is None else min(last, tail.position.seq)
@@ -209,7 +211,7 @@ class LogReader(LogEnd):
                     is_tail = head.seq == tail.position.seq and first == tail.first
                     end = tail.position.offset if is_tail else self._end_of(first, fd, head.seq)
                     count = head.seq - max(least, first - 1)
-                    for page, before in read_pages_back(self.disk, fd, end, head, count):
+                    for page, before in read_pages_back(self.disk, fd, end, head, count, size):
                         yield page
                         head = before
                 except CorruptLog:

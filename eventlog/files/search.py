@@ -24,6 +24,7 @@ LineOf: TypeAlias = Callable[[int], bytes]
 
 _MOST_KNOWN = 4096  # pages
 _FEW = 32  # entries that are given at once
+_FIRST_PAGE = 1 << 17  # bytes: often enough
 _ELSEWHERE = re.compile(rb'"\x7f(?:ref:(\d{1,18}):|text:([0-9a-f]{64})")')
 
 
@@ -53,7 +54,7 @@ def search_back(folder: LogReader, query: Query, without: Spans, oddities: Oddit
     """
     search = _Search(folder, query, without)
     with folder.ignoring_deletion():
-        for page in folder.pages_back():
+        for page in folder.pages_back(size=_FIRST_PAGE):
             with folder.reading_lines() as line_of:
                 yield from search.find_in(page, oddities.find(page.data), line_of)
 

@@ -38,7 +38,7 @@ class Seen:
     def __init__(self, reader: LogReader, line_of: Callable[[int], bytes] | None = None) -> None:
         self.reader = reader
         self._line_of = line_of or reader.line
-        self.is_tracking = False  # are lines added that are numbered now?
+        self.is_tracking = False  # are all lines added that are numbered now?
         self.has_work = False  # for ``tidy``
         # seq -> link, of the last batches, which the writer keeps: each of many appenders knows another.
         self.links: dict[int, str] = {}
@@ -62,7 +62,11 @@ class Seen:
         if found is None:
             self._load()
             raise HistoryUnread("a cache was damaged, or is gone")
-        return [*found, *self._recent.get(upper, ()), *self._new.get(upper, ())]
+        if recent := self._recent.get(upper):
+            found += recent
+        if new := self._new.get(upper):
+            found += new
+        return found
 
     def line(self, seq: int) -> bytes:
         line = self._pending.get(seq) or self._asked.get(seq)
@@ -109,13 +113,13 @@ class Seen:
             self.has_work = False  # the caller reads all of it
             raise HistoryUnread("the history was not read yet")
 
-    def mark_written(self, old: int, head: Head) -> None:
-        """What was numbered after ``old`` is in the log, up to ``head``; the rest never will be. What was not added has no fingerprints."""
+    def mark_written(self, old: int, seq: int, link: str) -> None:
+        """What was numbered after ``old`` is in the log, up to ``seq``. What was not added has no fingerprints."""
         if self._upto == old:
             for upper, seqs in self._new.items():
-                self._recent.setdefault(upper, []).extend([seq for seq in seqs if seq <= head.seq])
-            self._upto, self._link = head.seq, head.link
-            if len(self._recent) >= CUT or head.seq - self._covered >= _FAR:
+                self._recent.setdefault(upper, []).extend(seqs)
+            self._upto, self._link = seq, link
+            if len(self._recent) >= CUT or seq - self._covered >= _FAR:
                 self.has_work = True
         self._pending.clear()
         self._new.clear()

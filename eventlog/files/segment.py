@@ -207,12 +207,14 @@ def bisect_line(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[
     return first, low
 
 
-def read_pages_back(disk: Disk, fd: int, end: int, last: Head, count: int) -> Iterator[tuple[Page, Head]]:
+def read_pages_back(
+    disk: Disk, fd: int, end: int, last: Head, count: int, most: int = PAGE * 8
+) -> Iterator[tuple[Page, Head]]:
     """The last ``count`` entries before byte ``end``, verified, the last page first, each with the head that it goes on after.
 
-    The last entry must be the one that ``last`` names. A seal may follow it.
+    The last entry must be the one that ``last`` names. A seal may follow it. ``most``: bytes of the first page, about.
     """
-    first_end, size = end, min(max(count * _USUAL, PAGE // 8), PAGE * 8)
+    first_end, size = end, min(max(count * _USUAL, PAGE // 8), most)
     while count > 0:
         size = min(size, end)
         data = read_at(disk, fd, end - size, size)

@@ -36,7 +36,7 @@ from chatfold.eventlog.files.watermark import HEAD_FILE, write_watermark
 from chatfold.eventlog.line import header_line
 
 _QUICK_BYTES = 1 << 18
-_UNRECORDED = 64  # writes
+_UNRECORDED = 16  # writes
 _LINKS = 1024  # batches
 
 
@@ -113,18 +113,25 @@ class LogWriter(HeldLog):
                 self._give_up(error)
 
     def _commit_locked(self, requests: Sequence[AppendRequest], *, wait: bool) -> list[Batch | Exception]:
-        size, needs_history, has_blobs = weigh(requests)
+        size, has_names, has_texts, has_blobs = 0, False, False, False
+        for request in requests:
+            size += request.size
+            has_names |= request.has_names
+            has_texts |= request.has_texts
+            has_blobs |= request.has_blobs
+        needs_history = has_names or has_texts
         if not wait and (has_blobs or size > _QUICK_BYTES):
             raise WouldBlock
         tail = self._catch_up(wait=wait)
         at = tail.position
         is_filled = tail.sealed or (at.offset >= self._segment_bytes and at.seq >= tail.first)
-        if needs_history or len(requests) > 1:
-            self._record_lines()
         if not wait and (is_filled or (needs_history and not self.seen.is_known(at.seq))):
             raise WouldBlock
+        self.seen.is_tracking = has_names or len(requests) > 1
+        if needs_history:
+            self.seen.prepare(at.seq)
         head = Head(at.seq, (at.link or b"").decode())
-        batches = self._build_batches(requests, head, needs_history=needs_history)
+        batches = self._build_batches(requests, head, has_names=has_names)
         if has_blobs:
             for digest, content in blobs_of(batches):
                 write_blob(self._disk, self._path, digest, content)
@@ -141,7 +148,7 @@ class LogWriter(HeldLog):
         if not lines:
             return batches  # only retries and refusals
         assert self._segment is not None
-        data = b"\n".join(lines) + b"\n"
+        data = b"\n".join([*lines, b""])
         try:
             self._segment.append(tail, data)
         except OSError as error:
@@ -154,8 +161,10 @@ class LogWriter(HeldLog):
         )
         self.end.tail = Tail(tail.first, position, tail.inode)
         self.is_seal_due = self._segment.is_seal_due
+        self.seen.mark_written(tail.position.seq, position.seq, lines[-1][-18:-2].decode())
+        self.has_cache_work = self.seen.has_work
         self._unrecorded.append((tail, lines))
-        if self.seen.is_tracking or len(self._unrecorded) >= _UNRECORDED:
+        if len(batches) > 1 or len(self._unrecorded) >= _UNRECORDED:
             self._record_lines()
         return batches
 
@@ -177,13 +186,15 @@ class LogWriter(HeldLog):
         return kept, lines, b"\n".join([*lines, b""])
 
     def _record_lines(self) -> None:
-        """Tell the caches what was written. Not with every append: nothing asks them in between."""
+        """Note where the lines stand that were written. Not with every append: hardly anybody asks."""
         for tail, lines in self._unrecorded:
             at = tail.position
             self.reader.offsets.record(tail.first, tail.inode, at.seq + 1, at.offset, lines)
-            self.seen.mark_written(at.seq, Head(at.seq + len(lines), lines[-1][-18:-2].decode()))
         self._unrecorded.clear()
-        self.has_cache_work = self.seen.has_work
+
+    def _line(self, seq: int) -> bytes:
+        self._record_lines()
+        return super()._line(seq)
 
     def _catch_up(self, *, wait: bool = True) -> Tail:
         """Where the log ends. Nobody else writes while we hold the lock.
@@ -213,17 +224,14 @@ class LogWriter(HeldLog):
         return found
 
     def _build_batches(
-        self, requests: Sequence[AppendRequest], head: Head, *, needs_history: bool
+        self, requests: Sequence[AppendRequest], head: Head, *, has_names: bool
     ) -> list[Batch | Exception]:
         """The batch of each request if all goes well, or why it has none."""
         seen, links, now, start = self.seen, self.seen.links, self._clock(), head.seq
-        seen.is_tracking = needs_history or len(requests) > 1
-        if needs_history:
-            seen.prepare(start)
         batches: list[Batch | Exception] = []
         for request in requests:
             try:
-                if request.id is not None or (needs_history and request.has_keys):
+                if has_names and request.has_names:
                     seen.check_known(start)
                 batch = build_batch(request, head, self.durable_seq, now, seen)
             except (ChatfoldError, OSError) as error:
@@ -235,8 +243,7 @@ class LogWriter(HeldLog):
             if len(links) >= _LINKS:
                 links.clear()
             links[head.seq] = head.link
-        if needs_history:
-            self.has_cache_work = seen.has_work
+        self.has_cache_work = seen.has_work
         return batches
 
     # --- a chat that begins -------------------------------------------------------------------------------
@@ -249,7 +256,9 @@ class LogWriter(HeldLog):
         self.close()
         self._clear_state()
         self.seen.begin_empty()
-        batches = self._build_batches(requests, Head(), needs_history=True)
+        self.seen.is_tracking = True
+        self.seen.prepare(0)
+        batches = self._build_batches(requests, Head(), has_names=True)
         lines = [line for batch in batches if isinstance(batch, Batch) for line in batch.lines]
         if not lines:
             self._clear_state()
@@ -273,7 +282,7 @@ class LogWriter(HeldLog):
         """What was just written and published need not be read again."""
         begin = len(header_line(Head())) + 1
         self.reader.offsets.record(1, tail.inode, 1, begin, lines)
-        self.seen.mark_written(0, tail.head)
+        self.seen.mark_written(0, tail.head.seq, tail.head.link)
         self.end.tail, self.durable_seq = tail, tail.position.seq
         with suppress(OSError):  # the chat does without a watermark until the next one
             self._watermark_fd = self._disk.open_update(self._path / HEAD_FILE)
@@ -377,18 +386,6 @@ class LogWriter(HeldLog):
         finally:
             self.close()
             self._clear_state()
-
-
-def weigh(requests: Sequence[AppendRequest]) -> tuple[int, bool, bool]:
-    """The bytes of all events; do any ask for what was written before; are any contents to be kept in files of their own?"""
-    size, needs_history, has_blobs = 0, False, False
-    for request in requests:
-        needs_history = needs_history or request.id is not None
-        for event in request.events:
-            size += len(event.raw)
-            needs_history = needs_history or event.key is not None or bool(event.texts)
-            has_blobs = has_blobs or bool(event.blobs)
-    return size, needs_history, has_blobs
 
 
 def blobs_of(batches: Sequence[Batch | Exception]) -> list[tuple[str, bytes]]:

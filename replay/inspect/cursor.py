@@ -92,7 +92,7 @@ class Replay(Moment):
 
     async def follow(self) -> AsyncIterator[int]:
         """The new end, each time something was written, by any process. The cursor stays where it is."""
-        async for _ in self.chat.follow(self.end):
+        async for _ in self.chat.moments(self.end):
             if await self.refresh():
                 yield self.end
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from chatfold.agent import Moment
+from chatfold.agent.moment import SentShape
 from chatfold.eventlog import Compacted, CompactionReverted, Entry, Json, Rewound
 from chatfold.projections import IndexRow, Message, Tokens, contexts
 from chatfold.projections.prompt import first_difference
@@ -162,7 +163,7 @@ async def compare(before: Moment, after: Moment, *, count: Counter = estimate) -
 
 
 async def compare_messages(
-    before: Moment, after: Moment, shape: str = "neutral", *, model: str = ""
+    before: Moment, after: Moment, shape: SentShape = "neutral", *, model: str = ""
 ) -> Messages:
     """What a model would be sent at the two moments, in one of the shapes of ``Moment.messages``."""
     one = _listed(await before.messages(shape, model=model))

@@ -81,6 +81,17 @@ _FAILED = "✗"
 _FAILURES = frozenset(("compaction_failed", "callback_failed"))
 
 
+LABELS: tuple[str, ...] = (*_ROLES, *(label for label, _ in _LABELS.values()))
+"""What a list calls events."""
+
+KIND_NAMES: tuple[str, ...] = tuple(
+    str(one.__struct_config__.tag)
+    for one in (MessageAdded, *_LABELS)
+    if one is not Unknown and issubclass(one, msgspec.Struct)
+)
+"""What they are called on disk."""
+
+
 def kind_name(event: Event) -> str:
     """What the event is called on disk: ``message_added``."""
     return event.name if isinstance(event, Unknown) else str(type(event).__struct_config__.tag)
@@ -106,7 +117,7 @@ def row(entry: Entry, turn: int = 0, name: str = "", *, most: int | None = None)
     """``turn``, ``name``: see ``points``. ``most``: characters of the text, on one line; None: all of it, as it was said."""
     event = entry.event
     failed = is_failure(event)
-    what, glyph = _label(event)
+    what, glyph = _sign(event)
     text = describe(event) if most is None else one_line(describe(event, most), most)
     glyph = _FAILED if failed else glyph
     return Row(
@@ -114,7 +125,11 @@ def row(entry: Entry, turn: int = 0, name: str = "", *, most: int | None = None)
     )
 
 
-def _label(event: Event) -> tuple[str, str]:
+def label_of(event: Event) -> str:
+    return _sign(event)[0]
+
+
+def _sign(event: Event) -> tuple[str, str]:
     if isinstance(event, MessageAdded):
         return event.role, _ROLES.get(event.role, "·")
     return _LABELS[type(event)]

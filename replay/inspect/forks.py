@@ -45,7 +45,7 @@ def forest(chats: Iterable[Listed], *, alone: bool = True) -> list[Branch]:
 
 def _children(known: dict[str, Listed]) -> dict[str, list[Listed]]:
     children: dict[str, list[Listed]] = {}
-    for one in sorted(known.values(), key=lambda one: (one.parent.at if one.parent else 0, one.key)):
+    for one in sorted(known.values(), key=_place):
         if one.parent is not None and one.parent.parent != one.key:
             children.setdefault(one.parent.parent, []).append(one)
     return children
@@ -53,11 +53,17 @@ def _children(known: dict[str, Listed]) -> dict[str, list[Listed]]:
 
 def _origin(known: dict[str, Listed], key: str) -> str:
     """They may go round: a fork can take the key of a chat that is gone, and that it comes from."""
-    met = {key}
-    while (one := known.get(key)) and one.parent is not None and one.parent.parent not in met:
+    way = [key]
+    while (one := known.get(key)) and one.parent is not None:
         key = one.parent.parent
-        met.add(key)
+        if key in way:  # round and round: of these the one that was forked off first
+            return min(way[way.index(key) :], key=lambda name: _place(known[name]))
+        way.append(key)
     return key
+
+
+def _place(one: Listed) -> tuple[int, str]:
+    return one.parent.at if one.parent else 0, one.key
 
 
 def _below(known: dict[str, Listed], children: dict[str, list[Listed]], top: str) -> list[Branch]:

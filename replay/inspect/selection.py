@@ -6,6 +6,7 @@ import msgspec
 
 from chatfold.agent import Moment
 from chatfold.eventlog import (
+    ChatfoldError,
     Compacted,
     ContextCleared,
     ContextOpened,
@@ -19,25 +20,48 @@ from chatfold.eventlog import (
 from chatfold.projections import contexts
 from chatfold.projections.text import one_line
 from chatfold.projections.usage import spent
-from chatfold.replay.inspect.entries import describe_parts, is_failure, row
+from chatfold.replay.inspect.entries import (
+    KIND_NAMES,
+    LABELS,
+    describe_parts,
+    is_failure,
+    kind_name,
+    label_of,
+)
 from chatfold.replay.inspect.points import names
 
 Wanted = Callable[[Entry], bool]
 Progress = Callable[[int, int | None], None]
 
+_KNOWN = frozenset((*LABELS, *KIND_NAMES))
 _BEGINNING = 4000  # characters of a question or an answer
 
 
+class BadKind(ChatfoldError, ValueError):
+    next_step = "Kinds are: " + ", ".join(LABELS)
+
+
+def parse_kinds(text: str) -> frozenset[str]:
+    """``user,call,comp``: labels of a list or names on disk, or the beginning of some. Raises ``BadKind``; nothing is all."""
+    found: set[str] = set()
+    for word in text.replace(",", " ").lower().split():
+        known = word.replace("-", " ").replace("_", " ")
+        if exact := {one for one in _KNOWN if one.replace("_", " ") == known}:
+            found |= exact
+        elif begun := {one for one in _KNOWN if one.replace("_", " ").startswith(known)}:
+            found |= begun
+        else:
+            raise BadKind(f"there is no kind {word!r}")
+    return frozenset(found)
+
+
 def wanted(kinds: frozenset[str] = frozenset(), *, errors: bool = False) -> Wanted:
-    """``kinds``: as on disk (``tool_called``) or as a list calls them (``call``)."""
+    """Is an entry of one of these kinds, if there are any? ``errors``: and has something failed?"""
 
     def is_wanted(entry: Entry) -> bool:
         if errors and not is_failure(entry.event):
             return False
-        if not kinds:
-            return True
-        shown = row(entry, most=1)
-        return shown.kind in kinds or shown.what in kinds
+        return not kinds or kind_name(entry.event) in kinds or label_of(entry.event) in kinds
 
     return is_wanted
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from chatfold.agent import Moment
-from chatfold.eventlog import Compacted, ContextRecalled, Entry
+from chatfold.eventlog import Compacted, ContextRecalled, Entry, Event
 from chatfold.projections import Contexts, Window, contexts, estimate
 from chatfold.projections.contexts import changes, window
 from chatfold.projections.prompt import RECALLED, SUMMARY
@@ -54,6 +54,16 @@ class Chart(msgspec.Struct, frozen=True):
     peak: int
 
 
+def cost_of(event: Event, count: Counter = estimate) -> int:
+    """What an event costs in a prompt by itself; of a compaction, its summary."""
+    match event:
+        case Compacted(summary=summary):
+            return FRAMING + count(SUMMARY + summary)
+        case ContextRecalled(id=id, mode=mode, text=text):
+            return FRAMING + count(RECALLED.format(id=id, mode=mode) + text)
+    return of_event(event, count)
+
+
 class Sizes:
     """What was read stays; what comes after it is added."""
 
@@ -80,14 +90,13 @@ class Sizes:
 
     def take(self, entry: Entry) -> None:
         """The next entry."""
-        event, cost = entry.event, 0
-        if isinstance(event, Compacted):  # shown in the place of what it hides, not in its own
-            self._summaries[entry.seq] = FRAMING + self._count(SUMMARY + event.summary)
-        elif isinstance(event, ContextRecalled):
-            cost = FRAMING + self._count(RECALLED.format(id=event.id, mode=event.mode) + event.text)
-        else:
-            cost = of_event(event, self._count)
-        self._sums.append(self._sums[-1] + cost)
+        self.add(cost_of(entry.event, self._count), is_summary=isinstance(entry.event, Compacted))
+
+    def add(self, cost: int, *, is_summary: bool) -> None:
+        """The next entry, if somebody knows what it costs."""
+        if is_summary:  # shown in the place of what it hides, not in its own
+            self._summaries[self.seq + 1] = cost
+        self._sums.append(self._sums[-1] + (0 if is_summary else cost))
 
     def chart(self, state: Contexts, width: int, *, first: int = 1, last: int | None = None) -> Chart:
         """Of the entries ``first`` … ``last``. ``state``: the chat's contexts after the last entry that was read, or before."""

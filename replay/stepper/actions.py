@@ -1,4 +1,4 @@
-"""The keys that do not move the cursor by themselves: the detail pane, the prompts, playing, what is copied."""
+"""The keys that do not move the cursor by themselves: the detail pane, the prompts, what would print the same."""
 
 import shlex
 from bisect import bisect_left
@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from chatfold.replay.inspect.address import point
 from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.inspect.selection import parse_kinds
+from chatfold.replay.render.line import Line
 from chatfold.replay.stepper.moves import first, last, onwards
-from chatfold.replay.stepper.state import Action, Line, Plain, Session, State, Tab
+from chatfold.replay.stepper.state import Action, Plain, Session, State, Tab
 
 _COMMANDS = {"context": "context", "messages": "messages", "event": "show"}
 _HITS = 1000  # of a search for words
@@ -79,7 +81,7 @@ def mark(state: State) -> State:
 
 def escape(state: State) -> State:
     tab = "context" if state.tab == "why" else state.tab
-    return replace(state, tab=tab, in_detail=False, playing=False, line=0)
+    return replace(state, tab=tab, in_detail=False, line=0)
 
 
 # --- the rest --------------------------------------------------------------------------------------------
@@ -112,6 +114,7 @@ async def typed(session: Session, state: State, key: str) -> State:
 
 async def _answered(session: Session, state: State, prompt: str, text: str) -> State:
     if prompt == "f":
+        parse_kinds(text)  # says which there are
         kinds = tuple(text.replace(",", " ").lower().split())
         return replace(
             state, kinds=kinds, message=f"listed: {', '.join(kinds)}" if kinds else "listed: all kinds"
@@ -149,28 +152,18 @@ def errors(state: State) -> State:
     return replace(state, errors=not state.errors)
 
 
-def play(state: State) -> State:
-    if not state.playing and state.cursor == state.end and not state.following:
-        return replace(state, message="this is the end; g goes to the beginning")
-    return replace(state, playing=not state.playing)
-
-
 def follow(state: State) -> State:
     if state.following:
         return replace(state, following=False, message="follows no more")
     return replace(state, following=True, cursor=state.end, message="follows what comes")
 
 
-def copy(state: State) -> State:
-    return replace(state, copied=state.address, message=f"copied: {state.address}")
+def tell_address(state: State) -> State:
+    return replace(state, message=shlex.quote(state.address))
 
 
 async def tell_command(session: Session, state: State) -> State:
     return replace(state, message=command(state, session.place))
-
-
-async def tell_view(session: Session, state: State) -> State:
-    return replace(state, message=_said("view", state.address, place=session.place))
 
 
 def command(state: State, place: str = "") -> str:

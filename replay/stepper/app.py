@@ -22,10 +22,10 @@ from chatfold.eventlog.places import show_place
 from chatfold.replay.inspect.address import Point
 from chatfold.replay.inspect.cursor import Replay
 from chatfold.replay.inspect.places import LAST, find_chat, opened
-from chatfold.replay.stepper.keymap import begun, grown, played, press
+from chatfold.replay.stepper.keymap import begin, grow, press
 from chatfold.replay.stepper.keys import Keys
 from chatfold.replay.stepper.lines import in_lines
-from chatfold.replay.stepper.panes import Looks
+from chatfold.replay.stepper.panes import Panes
 from chatfold.replay.stepper.screen import frame
 from chatfold.replay.stepper.state import Session, State
 from chatfold.replay.stepper.tty import Terminal, is_terminal
@@ -34,43 +34,33 @@ from chatfold.replay.terminal import wants_colour
 _ESCAPE = 0.05  # seconds after which an Escape was only that
 _POLL = 0.5  # seconds between two looks at whether the chat has grown
 _TELL = 0.1  # seconds between two words about how far something came
-_LEAST = 0.02  # seconds that an entry is shown for while it plays
 
 
 async def step(
     place: Path | str | Store,
     chat: str = "",
     point: str | Point | None = None,
-    *,
-    play: bool = False,
-    idle: float = 1.0,
 ) -> int:
-    """Until it is left; gives the exit code. ``play``: goes on by itself, and waits at most ``idle`` seconds anywhere.
-
-    It begins at the end, or at the beginning if it plays. Raises ``NoSuchPoint``, ``NoStore``, ``UnknownChat``.
-    """
+    """Until it is left; gives the exit code. It begins at the end. Raises ``NoSuchPoint``, ``NoStore``, ``UnknownChat``."""
     async with opened(place) as (store, key):
         found = await store.chat(key) if key else await find_chat(store, chat or LAST)
         replay = Replay(found)
         if point is not None:
             await replay.seek(point)
-        elif play:
-            await replay.seek(0)
         session = Session(store, replay, place="" if isinstance(place, Store) else show_place(place))
-        state = begun(session, playing=play)
+        state = begin(session)
         if not is_terminal():
-            return await in_lines(session, state, idle)
+            return await in_lines(session, state)
         with Terminal() as terminal:
-            return await _Stepper(session, state, terminal, idle).run()
+            return await _Stepper(session, state, terminal).run()
 
 
 class _Stepper:
-    def __init__(self, session: Session, state: State, terminal: Terminal, idle: float) -> None:
+    def __init__(self, session: Session, state: State, terminal: Terminal) -> None:
         self._session = session
         self._state = state
         self._terminal = terminal
-        self._idle = idle
-        self._looks = Looks(session)
+        self._panes = Panes(session)
         self._colour = wants_colour("auto")
         self._decoder = Keys()
         self._keys: deque[str] = deque()
@@ -80,7 +70,6 @@ class _Stepper:
         self._others: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._told = 0.0
-        self._due = -1, 0.0  # the entry that is shown while it plays, and until when
         self._is_stopped = False  # what a key began was stopped by another
         session.tell = self._tell
 
@@ -118,26 +107,9 @@ class _Stepper:
         return self._state.code
 
     async def _wait(self) -> None:
-        """Until there is something to do; while it plays, not longer than the next entry takes to come."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._pause()):
-                await self._woken.wait()
-                self._woken.clear()
-                return
-        self._due = -1, 0.0
-        await self._rest()
-        await self._become(played(self._session, self._state))
-
-    def _pause(self) -> float | None:
-        if not self._state.playing:
-            self._due = -1, 0.0
-            return None
-        now = asyncio.get_running_loop().time()
-        if self._due[0] != self._state.cursor:
-            gap = self._looks.gap(self._state.cursor)
-            pause = self._idle if gap is None else max(min(_LEAST, self._idle), min(gap, self._idle))
-            self._due = self._state.cursor, now + pause
-        return max(0.0, self._due[1] - now)
+        """Until there is something to do."""
+        await self._woken.wait()
+        self._woken.clear()
 
     async def _happen(self) -> None:
         while self._keys and self._state.code is None:
@@ -150,14 +122,14 @@ class _Stepper:
         if self._session.replay.end != self._state.end:
             if self._state.following or self._state.cursor == self._state.end:
                 await self._rest()
-            await self._become(grown(self._session, self._state))
+            await self._become(grow(self._session, self._state))
 
     async def _become(self, change: Awaitable[State]) -> None:
         """The chat may be gone: then what was read of it stays on the screen."""
         try:
             self._state = await change
         except (ChatfoldError, OSError) as error:
-            self._state = replace(self._state, playing=False, message=str(error))
+            self._state = replace(self._state, message=str(error))
 
     async def _press(self, key: str) -> None:
         self._pressing = asyncio.create_task(press(self._session, self._state, key))
@@ -175,8 +147,6 @@ class _Stepper:
             self._state = replace(self._state, message=str(error))
         finally:
             self._pressing = None
-        if self._state.copied:
-            self._terminal.copy(self._state.copied)
 
     # --- what comes from outside -------------------------------------------------------------------------
 
@@ -231,27 +201,28 @@ class _Stepper:
 
     async def _look(self) -> None:
         size = self._terminal.size
-        self._session.page = size.listed
+        self._session.page = size.detailed if self._state.in_detail else size.listed
+        self._session.has_one_pane = size.has_one_pane
         try:
-            await self._looks.at(self._state, size)
+            await self._panes.at(self._state, size)
         except (ChatfoldError, OSError) as error:
             self._state = replace(self._state, message=str(error))
         self._draw()
-        if self._working is None and not self._looks.is_done(self._state, size):
+        if self._working is None and not self._panes.is_done(self._state, size):
             self._working = self._start(self._work())
-        if self._looks.wants_picture(size):
+        if self._panes.wants_picture(size):
             self._start(self._paint())
 
     async def _work(self) -> None:
         """What takes longer: the rest of a list that is filtered, and the detail pane."""
         try:
-            async for _ in self._looks.rest(self._state, self._terminal.size):
+            async for _ in self._panes.rest(self._state, self._terminal.size):
                 self._draw()
         finally:
             self._working = None
 
     async def _paint(self) -> None:
-        await self._looks.paint(self._terminal.size)
+        await self._panes.paint(self._terminal.size)
         self._draw()
 
     async def _rest(self) -> None:
@@ -263,7 +234,7 @@ class _Stepper:
                 await task
 
     def _draw(self) -> None:
-        shown = self._looks.shown(self._state)
+        shown = self._panes.shown(self._state)
         self._terminal.draw(frame(shown, self._terminal.size, colour=self._colour))
 
     def _tell(self, text: str) -> None:

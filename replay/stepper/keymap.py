@@ -1,7 +1,7 @@
 """Stepping: what each key of the stepper means. A state and a key give the next state; nothing here knows a terminal.
 
     session = Session(store, replay)
-    state = await press(session, begun(session), "c")       # to the next compaction
+    state = await press(session, begin(session), "c")       # to the next compaction
 
 The state says everything that is shown: the cursor, the tab, the mark A, the filter, the search. What goes wrong is told in
 its ``message``; no key ends the stepper but ``q`` and Ctrl-C.
@@ -13,7 +13,6 @@ from chatfold.eventlog import ChatfoldError
 from chatfold.replay.inspect.points import COMPACTIONS, SWITCHES
 from chatfold.replay.stepper.actions import (
     ask,
-    copy,
     edge,
     enter,
     errors,
@@ -23,15 +22,14 @@ from chatfold.replay.stepper.actions import (
     leave,
     mark,
     open_help,
-    play,
     show,
+    tell_address,
     tell_command,
-    tell_view,
     typed,
     up_or_down,
     why,
 )
-from chatfold.replay.stepper.moves import control, error, first, hit, last, onwards, sibling, step, turn
+from chatfold.replay.stepper.moves import control, error, first, hit, last, sibling, step, turn
 from chatfold.replay.stepper.state import TABS, Action, Plain, Session, State
 
 KEYS: dict[str, Action] = {
@@ -55,7 +53,6 @@ KEYS: dict[str, Action] = {
     "[": sibling(-1),
     "]": sibling(1),
     "!": tell_command,
-    "o": tell_view,
     "enter": enter,
 }
 
@@ -73,9 +70,8 @@ PLAIN: dict[str, Plain] = {
     "m": mark,
     "d": show("diff"),
     "t": show("tree"),
-    " ": play,
     "F": follow,
-    "y": copy,
+    "y": tell_address,
     "?": open_help,
     "tab": focus,
     "esc": escape,
@@ -83,17 +79,21 @@ PLAIN: dict[str, Plain] = {
 }
 
 
-def begun(session: Session, *, playing: bool = False) -> State:
+_DETAIL = frozenset((*map(str, range(1, 6)), "d", "t", "b"))
+"""Keys that ask for what the detail pane shows."""
+
+
+def begin(session: Session) -> State:
     """At the replay's cursor."""
     replay = session.replay
-    return State(replay.key, replay.seq, replay.end, replay.end, playing=playing)
+    return State(replay.key, replay.seq, replay.end, replay.end)
 
 
 async def press(session: Session, state: State, key: str) -> State:
     """The state after this key: a character, or a name such as ``down``, ``pageup``, ``enter``, ``ctrl-c``."""
     if key == "ctrl-c":
         return replace(state, code=130)
-    state = replace(state, message="", copied="")
+    state = replace(state, message="")
     if state.help:
         return replace(state, help=False)
     try:
@@ -105,10 +105,10 @@ async def press(session: Session, state: State, key: str) -> State:
             after = await KEYS[key](session, state)
         else:
             return replace(state, message=f"{key!r} does nothing; ? shows what does")
+        if session.has_one_pane and key in _DETAIL and not state.prompt:
+            after = replace(after, in_detail=True)
         if after.cursor != state.cursor or after.chat != state.chat:
-            after = replace(
-                after, line=0, playing=False, following=after.following and after.cursor == after.end
-            )
+            after = replace(after, line=0, following=after.following and after.cursor == after.end)
         if after.place != state.place:
             session.lines = ()  # until somebody has read the new ones, there is nothing to choose
         return await _arrived(session, after)
@@ -116,23 +116,15 @@ async def press(session: Session, state: State, key: str) -> State:
         return replace(state, prompt="", typed="", message=str(error))
 
 
-async def grown(session: Session, state: State) -> State:
+async def grow(session: Session, state: State) -> State:
     """Takes in what was written since. Only a cursor that stood at the end goes along, or one that follows."""
     await session.replay.refresh()
     end = session.replay.end
     if end == state.end:
         return state
-    goes = state.following or (state.cursor == state.end and not state.playing)
+    goes = state.following or state.cursor == state.end
     after = replace(state, end=end, cursor=end if goes else state.cursor, line=0 if goes else state.line)
     return await _arrived(session, after)
-
-
-async def played(session: Session, state: State) -> State:
-    """One entry on, as the film goes; it stops at the end."""
-    after = await onwards(session, state, 1)
-    if after.cursor == state.cursor:
-        return replace(after, playing=after.following, message="" if after.following else "the end")
-    return await _arrived(session, replace(after, line=0))
 
 
 async def _arrived(session: Session, state: State) -> State:

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from chatfold.projections import contexts
 from chatfold.replay.inspect.entries import row
 from chatfold.replay.inspect.times import clock
+from chatfold.replay.render.line import lay_out
 from chatfold.replay.stepper.detail import details
 from chatfold.replay.stepper.help import HELP
-from chatfold.replay.stepper.keymap import KEYS, PLAIN, grown, played, press
+from chatfold.replay.stepper.keymap import KEYS, PLAIN, grow, press
 from chatfold.replay.stepper.state import Session, State
 from chatfold.replay.terminal import printable
 
@@ -26,7 +27,7 @@ _TABS = frozenset("12345dtb")
 _END = None
 
 
-async def in_lines(session: Session, state: State, idle: float) -> int:
+async def in_lines(session: Session, state: State) -> int:
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -36,17 +37,16 @@ async def in_lines(session: Session, state: State, idle: float) -> int:
         loop.call_soon_threadsafe(lines.put_nowait, _END)
 
     print_lines(await _where(session, state))
-    state = await _play(session, state, idle)
     threading.Thread(target=read, daemon=True).start()  # a thread of its own: nobody can stop it from waiting
     while state.code is None and (line := await lines.get()) is not _END:
-        state = await grown(session, state)
+        state = await grow(session, state)
         asks = False
         for key in keys_of(line):
             state = await press(session, state, key)
             asks = asks or (key in _TABS and not state.prompt)
         if state.code is None:
-            print_lines(await _told(session, state, asks=asks))
-            state = await _play(session, replace(state, help=False), idle)
+            print_lines(await _answer(session, state, asks=asks))
+            state = replace(state, help=False)
     return state.code or 0
 
 
@@ -63,27 +63,14 @@ def keys_of(line: str) -> Iterator[str]:
             yield from word
 
 
-async def _play(session: Session, state: State, idle: float) -> State:
-    """To the end, an entry a line."""
-    while state.playing:
-        before = await session.replay.entry()
-        state = await played(session, state)
-        if state.playing:
-            now = await session.replay.entry()
-            gap = (now.time - before.time) / 1000 if now and before else 0
-            await asyncio.sleep(max(0.0, min(gap, idle)))
-            print_lines(await _where(session, state))
-    return state
-
-
-async def _told(session: Session, state: State, *, asks: bool) -> list[str]:
+async def _answer(session: Session, state: State, *, asks: bool) -> list[str]:
     if state.help:
         return HELP.splitlines()[:-2]
     said = [state.message] if state.message else []
     if not asks:
         return [*said, *await _where(session, state)]
     session.lines = await details(session, state, _CELLS)
-    return [*said, *(line.text for line in session.lines)]
+    return [*said, *(lay_out(line, _CELLS, colour=False) for line in session.lines)]
 
 
 async def _where(session: Session, state: State) -> list[str]:
@@ -93,8 +80,8 @@ async def _where(session: Session, state: State) -> list[str]:
     new = f" (+{state.new} new)" if state.new > 0 else ""
     if entry is None:
         return [f"{place}{new} before the first entry"]
-    told = row(entry, most=_CELLS)
-    return [f"{place}{new} {clock(entry.time)} {told.glyph} {told.what}  {told.text}"]
+    one = row(entry, most=_CELLS)
+    return [f"{place}{new} {clock(entry.time)} {one.glyph} {one.what}  {one.text}"]
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -11,16 +11,16 @@ from chatfold.projections.spans import spans
 from chatfold.replay.inspect.entries import Row, row
 from chatfold.replay.inspect.points import names
 from chatfold.replay.inspect.sizes import Chart  # noqa: TC001
+from chatfold.replay.render.line import Line, body, wrap_lines
 from chatfold.replay.stepper.detail import details
 from chatfold.replay.stepper.screen import Shown, Size, top_of
-from chatfold.replay.stepper.state import Line, Session, State
-from chatfold.replay.stepper.text import body
+from chatfold.replay.stepper.state import Session, State
 
 _TEXT = 400  # characters of a row
 _MORE = 20  # the picture is painted anew when the chat has grown by a 20th
 
 
-class Looks:
+class Panes:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._top = 1
@@ -70,18 +70,13 @@ class Looks:
             try:
                 lines = await details(self._session, state, size.right)
             except (ChatfoldError, OSError) as error:
-                lines = list(body(str(error), size.right))
+                lines = list(wrap_lines([body(str(error))], size.right))
             self._detail_of, self._detail, self._session.lines = wanted, lines, lines
             self._is_stale = False
             yield
         while self._is_looking:
             await self._list(state, size.listed)
             yield
-
-    def gap(self, seq: int) -> float | None:
-        """The seconds from this entry to the next one that is listed, if both are on the screen."""
-        times = [one.ts for one in self._rows if one.seq >= seq][:2]
-        return (times[1] - times[0]) / 1000 if len(times) == 2 else None
 
     # --- rows --------------------------------------------------------------------------------------------
 

@@ -13,21 +13,15 @@ from chatfold.replay.inspect.entries import Row
 from chatfold.replay.inspect.sizes import Chart
 from chatfold.replay.inspect.times import clock
 from chatfold.replay.render.chart import draw
-from chatfold.replay.stepper.help import CHOOSING, HELP, HINTS
-from chatfold.replay.stepper.state import TABS, Line, State
-from chatfold.replay.terminal import Style, fit, padded, printable, short, styled, width
+from chatfold.replay.render.entries import style_of
+from chatfold.replay.render.line import Line, lay_out, words
+from chatfold.replay.stepper.help import CHOOSING, HELP, HINTS, footer
+from chatfold.replay.stepper.state import TABS, State
+from chatfold.replay.terminal import fit, padded, printable, short, styled, width
 
 _WIDE = 100  # columns; with fewer there is one pane
 _HEAD = 3  # lines of the context that stay, with the note of what is left out
 _TALL = 20  # rows; with fewer there is one line of timeline
-_STYLES: dict[str, Style] = {
-    "user": "cyan",
-    "assistant": "green",
-    "compacted": "yellow",
-    "opened": "magenta",
-    "switched": "magenta",
-    "cleared": "magenta",
-}
 
 
 class Size(NamedTuple):
@@ -58,9 +52,28 @@ class Size(NamedTuple):
         return max(1, self.columns - 8)
 
     @property
+    def is_stacked(self) -> bool:
+        """Does the detail pane stand below the list?"""
+        return not self.is_wide and self.rows >= _TALL
+
+    @property
+    def has_one_pane(self) -> bool:
+        return not self.is_wide and not self.is_stacked
+
+    @property
+    def body(self) -> int:
+        """Lines of both panes with their heads."""
+        return max(2, self.rows - self.timeline - 3)
+
+    @property
     def listed(self) -> int:
-        """Lines of a pane, below its head."""
-        return max(1, self.rows - self.timeline - 4)
+        """Lines of the list, below its head."""
+        return max(1, self.body // 3 if self.is_stacked else self.body - 1)
+
+    @property
+    def detailed(self) -> int:
+        """Lines of the detail pane, below its head."""
+        return max(1, self.body - self.listed - 2 if self.is_stacked else self.body - 1)
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -93,7 +106,8 @@ def frame(shown: Shown, size: Size, *, colour: bool = True) -> list[str]:
     lines += list(_body(shown, size, colour=colour))[: max(0, body)]
     lines += [""] * (size.timeline + 1 + body - len(lines))
     lines += [_message(shown.state, size.columns, colour=colour)]
-    lines += [styled(fit(CHOOSING if shown.state.in_detail else HINTS, size.columns), "dim", colour=colour)]
+    hints = footer(CHOOSING if shown.state.in_detail else HINTS, size.columns)
+    lines += [styled(fit(hints, size.columns), "dim", colour=colour)]
     return lines[: size.rows]
 
 
@@ -102,9 +116,8 @@ def _title(shown: Shown, columns: int, *, colour: bool) -> str:
     words = [f"e{state.cursor} / {state.end} · t{shown.turn}/{shown.turns}"]
     if state.new > 0:
         words.append(f"+{state.new} new")
-    words += [
-        word for word, is_on in (("▷ playing", state.playing), ("● following", state.following)) if is_on
-    ]
+    if state.following:
+        words.append("● following")
     if state.mark is not None:
         words.append(f"A e{state.mark}")
     where = " · ".join(words)
@@ -146,6 +159,9 @@ def _body(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
         return
     left = [_events_head(shown, size.left, colour=colour), *_events(shown, size.left, colour=colour)]
     right = [_tabs(shown, size.right, colour=colour), *_detail(shown, size, colour=colour)]
+    if size.is_stacked:
+        yield from [*left, *[""] * (size.listed + 1 - len(left)), *right]
+        return
     if not size.is_wide:
         yield from right if shown.state.in_detail else left
         return
@@ -193,7 +209,8 @@ def _events(shown: Shown, cells: int, *, colour: bool) -> Iterator[str]:
         elif row.seq > state.cursor:
             yield styled(line, "dim", colour=colour)
         else:
-            yield styled(line, "red" if row.failed else _STYLES.get(row.what, ""), colour=colour)
+            style = style_of(row)
+            yield styled(line, "" if style == "dim" else style, colour=colour)
     if not shown.rows:
         yield padded("looking …" if shown.is_looking else "nothing to list", cells)
 
@@ -216,21 +233,20 @@ def _detail(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
     if shown.detail is None:
         yield styled(fit("…", size.right), "dim", colour=colour)
         return
-    state = shown.state
+    state, height = shown.state, size.detailed
     chosen = min(state.line, len(shown.detail) - 1)
-    top = max(0, chosen) // size.listed * size.listed
-    lines = list(enumerate(shown.detail[top : top + size.listed], top))
-    if state.tab == "context" and not state.in_detail and len(shown.detail) > size.listed > _HEAD:
+    top = max(0, chosen) // height * height
+    lines = list(enumerate(shown.detail[top : top + height], top))
+    if state.tab == "context" and not state.in_detail and len(shown.detail) > height > _HEAD:
         # Who steps wants to see what came, not how it all began.
-        left_out = len(shown.detail) - size.listed + 1
-        note = Line(f"⋮ {left_out} lines; Tab scrolls", "dim")
+        left_out = len(shown.detail) - height + 1
+        note = words((f"⋮ {left_out} lines; Tab scrolls", "dim"))
         lines[_HEAD - 1 :] = [(-1, note), *((-1, line) for line in shown.detail[left_out + _HEAD - 1 :])]
     for at, line in lines:
-        text = fit(printable(line.text), size.right)
         if state.in_detail and at == chosen:
-            yield _reversed(padded(text, size.right))
+            yield _reversed(padded(lay_out(line, size.right, colour=False), size.right))
         else:
-            yield styled(text, line.style, colour=colour)
+            yield lay_out(line, size.right, colour=colour)
 
 
 def _message(state: State, columns: int, *, colour: bool) -> str:

@@ -6,24 +6,14 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from chatfold.agent import Store
-from chatfold.eventlog import Entry
 from chatfold.replay.inspect.cursor import Replay
-from chatfold.replay.inspect.entries import is_failure, row
 from chatfold.replay.inspect.forks import Branch, family
+from chatfold.replay.inspect.selection import parse_kinds, wanted
+from chatfold.replay.render.line import Line  # noqa: TC001 (see the annotation)
 from chatfold.replay.stepper.filter import Sieve, Tell, untold
-from chatfold.replay.terminal import Style
 
 Tab: TypeAlias = Literal["context", "messages", "diff", "event", "tree", "why"]
 TABS: tuple[Tab, ...] = ("context", "messages", "diff", "event", "tree")
-
-
-class Line(msgspec.Struct, frozen=True):
-    """A line of the detail pane, as wide as that is. ``seq``, ``chat``: where Enter goes."""
-
-    text: str
-    style: Style = ""
-    seq: int = 0
-    chat: str = ""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -33,7 +23,7 @@ class State(msgspec.Struct, frozen=True):
     seen: int = 0  # the end when the cursor was last there, or when it all began
     tab: Tab = "context"
     mark: int | None = None  # A
-    kinds: tuple[str, ...] = ()  # beginnings of the kinds that are listed; none: all
+    kinds: tuple[str, ...] = ()  # as typed, of what is listed; none: all
     errors: bool = False  # nothing but errors is listed
     query: str = ""
     hits: tuple[int, ...] = ()
@@ -43,10 +33,8 @@ class State(msgspec.Struct, frozen=True):
     prompt: Literal["", ":", "/", "f"] = ""
     typed: str = ""
     message: str = ""
-    copied: str = ""  # goes to the clipboard
     help: bool = False
     following: bool = False
-    playing: bool = False
     code: int | None = None  # with which the stepper ends
 
     @property
@@ -70,13 +58,14 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """What the keys work on. ``page``: lines of a pane. ``lines``: what the detail pane shows, for whoever chooses one."""
+    """What the keys work on. ``page``: lines of a pane. ``has_one_pane``: the terminal is too small for both. ``lines``: what the detail pane shows, for whoever chooses one."""
 
     def __init__(self, store: Store, replay: Replay, *, place: str = "") -> None:
         self.store = store
         self.replay = replay
         self.place = place
         self.page = 20
+        self.has_one_pane = False
         self.lines: Sequence[Line] = ()
         self.tell: Tell = untold
         self._other: Replay | None = None
@@ -95,23 +84,13 @@ class Session:
     def sieve(self, kinds: tuple[str, ...], *, errors: bool) -> Sieve:
         name = self.replay.key, kinds, errors
         if name not in self._sieves:
-            self._sieves[name] = Sieve(self.replay.log, self.replay.key, _wanted(kinds, errors=errors))
+            self._sieves[name] = Sieve(
+                self.replay.log, self.replay.key, wanted(parse_kinds(" ".join(kinds)), errors=errors)
+            )
         return self._sieves[name]
 
     async def family(self) -> list[Branch]:
         return family([one async for one in self.store.chats()], self.replay.key)
-
-
-def _wanted(kinds: tuple[str, ...], *, errors: bool) -> Callable[[Entry], bool]:
-    def wanted(entry: Entry) -> bool:
-        if errors and not is_failure(entry.event):
-            return False
-        if not kinds:
-            return True
-        told = row(entry, most=1)
-        return told.kind.startswith(kinds) or told.what.replace(" ", "_").startswith(kinds)
-
-    return wanted
 
 
 Action: TypeAlias = Callable[[Session, State], Awaitable[State]]

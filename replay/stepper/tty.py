@@ -3,7 +3,6 @@
 Everything that is written here is a line of ``screen``, or one of the few sequences below.
 """
 
-import base64
 import os
 import signal
 import sys
@@ -79,10 +78,6 @@ class Terminal:
         if changed:
             self._write("".join(changed))
         self._lines = list(lines)
-
-    def copy(self, text: str) -> None:
-        """Into the clipboard of whoever sits before the terminal, if it lets us."""
-        self._write(f"\x1b]52;c;{base64.b64encode(text.encode(errors='replace')).decode()}\x07")
 
     def _write(self, text: str) -> None:
         data = text.encode(self._encoding, errors="replace")

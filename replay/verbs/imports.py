@@ -8,7 +8,7 @@ import msgspec
 
 from chatfold.agent import Store
 from chatfold.eventlog.places import address_of
-from chatfold.importers import Report, import_paths
+from chatfold.importers import Report, import_paths, known_homes
 from chatfold.importers.ledger import ledger_path
 from chatfold.replay.command import verb
 from chatfold.replay.inspect.places import NoStore, store_place
@@ -24,23 +24,29 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 @verb(
-    "chatfold import ~/.codex ~/.claude",
+    "chatfold import",
+    "chatfold import ~/.codex ./project/.ship",
     "chatfold import session.jsonl --dry-run",
     "chatfold import chat.jsonl --name refund --store ./chats",
     name="import",
 )
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--name", default="", help="The key of the chat, if it is one. Default: by its id or its file.")
 @click.option("--dry-run", is_flag=True, help="Say what would come in, and write nothing.")
 async def import_(out: Out, store: str | None, *, paths: tuple[Path, ...], name: str, dry_run: bool) -> None:
     """Chats of other tools into the store: files, folders or whole homes. Prints a key for each chat that got something new.
+
+    Without a path: what Codex and Claude Code keep in your home.
 
     Recognised by what is in the file: sessions of Codex and Claude Code, .ship folders, conversation JSONL, messages of OpenAI,
     Anthropic and the AI SDK. Run it again, and what is new follows. What cannot be read is named, and the rest is imported.
 
     A chat that 'chatfold export' wrote comes in entry for entry the same; or not at all, if it is not whole.
     """
-    place = _target(store)
+    place = target_of(store)
+    paths = paths or tuple(known_homes())
+    if not paths:
+        raise NoStore("no tool that is known keeps sessions here: name a file or a folder")
     async with Store(place) as chats:
         if len(paths) == 1 and is_export(paths[0]):
             await _import_export(out, chats, paths[0], name)
@@ -49,13 +55,13 @@ async def import_(out: Out, store: str | None, *, paths: tuple[Path, ...], name:
         new = chats_with_new = 0
         reports = import_paths(chats, paths, key=name, ledger=ledger_path(place), dry_run=dry_run)
         async for report in reports:
-            _tell(out, report)
+            tell(out, report)
             new, chats_with_new = new + report.new, chats_with_new + (report.new > 0)
             progress(report.done, report.of)
     out.note(f"{new} new entries in {chats_with_new} chats{' would come in' if dry_run else ''}")
 
 
-def _tell(out: Out, report: Report) -> None:
+def tell(out: Out, report: Report) -> None:
     for problem in report.problems:
         out.note(f"{problem}")
     if out.json:
@@ -81,7 +87,7 @@ def is_export(path: Path) -> bool:
         return file.read(12).startswith(b'{"chatfold":')
 
 
-def _target(store: str | None) -> Path | str:
+def target_of(store: str | None) -> Path | str:
     """The store there is, or the one there will be."""
     if store is not None:
         return store_place(store) if address_of(store) else Path(store)

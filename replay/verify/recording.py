@@ -118,6 +118,8 @@ class Recording(MemoryStorage):
                 return self._is_answer(at)
             case Injected(source=source):
                 return source == RUNTIME
+            case Noted(name=name) if name.startswith(OURS):
+                return True
             case Noted(name=name):
                 drawn = name.startswith(DRAWN) and not self._in_flight
                 return drawn or name == "compaction_failed"
@@ -147,12 +149,20 @@ class Recording(MemoryStorage):
         if request.after not in (None, at):
             raise Conflict(request.after or 0, at, chat=request.chat)
         recorded = self.entries[at : self._batch_end(at)]
+        if request.after is not None and await self._is_recorded_in_pieces(recorded, wanted):
+            await self._insert(at + len(recorded))
+            raise Conflict(at, self.at, chat=request.chat)
         is_cut = (self.entries[at].batch or "").endswith(f"/{len(wanted)}") and len(recorded) < len(wanted)
         if found := await self._compare(recorded, wanted[: len(recorded)] if is_cut else wanted):
             await self.differs(found)
         if is_cut:  # by a fork
             await self.end_as_recorded()
         return await self._insert(at + len(recorded))
+
+    async def _is_recorded_in_pieces(self, recorded: Sequence[Entry], wanted: Sequence[Event]) -> bool:
+        """Older runs recorded one after the other what is one append today: is this the first of it?"""
+        same = zip(recorded, wanted, strict=False)
+        return len(recorded) < len(wanted) and all(type(entry.event) is type(event) for entry, event in same)
 
     async def _turn(self, wanted: Sequence[Event]) -> int:
         """Where this stands in the recording. Tools ran side by side: their results come in the order they came then."""

@@ -116,9 +116,9 @@ class _Rehearsal:
         while True:
             recording.go_on()
             chat = await self._store.chat(recording.key)
-            setup = Rehearsed(agent, recording)
-            setup.going = Run(setup, chat, run)
-            attempt = asyncio.ensure_future(setup.going.go(self._told_then(run)))
+            world = Rehearsed(recording)
+            world.going = Run(agent, chat, run, world)
+            attempt = asyncio.ensure_future(world.going.go(self._told_then(run)))
             try:
                 await asyncio.wait((attempt,))
             finally:
@@ -151,7 +151,7 @@ class _Rehearsal:
                 self._note(event)
         same = zip(recorded, new, strict=False)
         if len(recorded) == len(new) and all(self._explaining.is_same(*pair) for pair in same):
-            match recorded[0].event, new[0]:
+            match recorded[-1].event, new[-1]:
                 case ModelCalled(request=then), ModelCalled(request=now) if then == now:
                     self._proved += 1
             return None

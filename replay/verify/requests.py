@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from chatfold.agent import Moment
-from chatfold.agent.models import HIDDEN, Offered, Request, ScriptedModel, fingerprint, scripted_payload
+from chatfold.agent.models import HIDDEN, Request, ScriptedModel, ToolSpec, fingerprint, scripted_payload
 from chatfold.agent.models.anthropic import AnthropicModel, anthropic_payload
 from chatfold.agent.models.openai import OpenAIModel, openai_payload
-from chatfold.agent.run import event_mark
+from chatfold.agent.request import event_mark
 from chatfold.agent.views import open_view
 from chatfold.eventlog import Entry, Event, Json, ModelCalled, NoSuchPoint, Noted
 from chatfold.eventlog.search_text import OURS
@@ -79,8 +79,9 @@ async def _notes(before: Moment, event: ModelCalled) -> Notes:
 
 def note(notes: Notes, entry: Entry) -> None:
     """Keeps what an entry says of what was sent."""
-    if isinstance(entry.event, Noted) and entry.event.name.startswith(OURS) and entry.id:
-        notes[entry.id] = entry.event.data
+    name = entry.key or entry.id
+    if isinstance(entry.event, Noted) and entry.event.name.startswith(OURS) and name:
+        notes[name] = entry.event.data
 
 
 async def made_again(
@@ -111,7 +112,7 @@ async def made_again(
     return msgspec.structs.replace(told, rebuilt=mark, payload=made, proved=proved, why=why)
 
 
-_to_offered = make_converter(tuple[Offered, ...])
+_to_offered = make_converter(tuple[ToolSpec, ...])
 
 
 def request_of(

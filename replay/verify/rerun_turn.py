@@ -13,8 +13,10 @@ from typing import Any, Literal
 import msgspec
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, Result, Store
+from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelFailed, ModelReply, Piece, fingerprint
 from chatfold.agent.tools import Outcome, Tool, failed
+from chatfold.agent.world import LiveWorld
 from chatfold.eventlog import (
     ChatExists,
     Data,
@@ -50,9 +52,7 @@ async def rerun(
         raise ValueError(
             f"there is no tool {', '.join(sorted(unknown))}; there are: {', '.join(agent.tools)}"
         )
-    recorded = _Recorded(await _results(chat, before), agent)
-    agent.tools = {name: tool if name in live else recorded.tool(tool) for name, tool in agent.tools.items()}
-    agent.ask = recorded.ask
+    agent.world = _Recorded(await _results(chat, before), agent, live)
     fork = await _forked(chat, before, key)
     return fork, await agent.regenerate(fork)
 
@@ -99,24 +99,22 @@ async def _forked(chat: Chat, before: int, key: str | None) -> Chat:
             number += 1
 
 
-class _Recorded:
+class _Recorded(LiveWorld):
     """The tools of the original turn, and the model, which is not asked any more once something was not there."""
 
-    def __init__(self, results: dict[str, list[Outcome]], agent: Agent) -> None:
+    def __init__(self, results: dict[str, list[Outcome]], agent: Agent, live: set[str]) -> None:
+        super().__init__(agent)
         self._results = results
-        self._agent = agent
+        self._skills = _SKILLS if agent.skills else ()
+        self._live = live
         self._missed = ""
 
-    def tool(self, tool: Tool) -> Tool:
-        if any(tool is one for one in _WITHIN) or (self._agent.skills and tool.name in _SKILLS):
-            return tool
-
-        async def call(args: Json) -> Outcome:
-            if tool.name == _SEND:
-                return Outcome((Data("json", {"success": True}),))
-            return self._result(tool.name, args)
-
-        return msgspec.structs.replace(tool, call=call)
+    async def use_tool(self, tool: Tool, call: ToolCall) -> Outcome:
+        if tool.name in self._live or tool.name in self._skills or any(tool is one for one in _WITHIN):
+            return await super().use_tool(tool, call)
+        if tool.name == _SEND:
+            return Outcome((Data("json", {"success": True}),))
+        return self._result(tool.name, call.args)
 
     def _result(self, name: str, args: Json) -> Outcome:
         """Called again with the same arguments, it gives the last result again."""
@@ -129,7 +127,7 @@ class _Recorded:
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         if self._missed:
             raise ModelFailed(f"{self._missed}; name the tool to have it run for real")
-        async for piece in self._agent.model.ask(payload):
+        async for piece in super().ask(payload):
             yield piece
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from chatfold.agent import Moment
 from chatfold.agent.models import fingerprint
-from chatfold.agent.run import SHOWN
+from chatfold.agent.request import SHOWN
 from chatfold.agent.views import Opened, fold_on
 from chatfold.eventlog import Entry, Head, ModelCalled, Noted, Rewound, ToolCalled
 from chatfold.eventlog.search_text import OURS

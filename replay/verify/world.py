@@ -1,20 +1,16 @@
 """Answering from the log: the model, the tools, summaries and chance of a run that is rehearsed.
 
-What a run needs of an agent (``running.Setup``) is the agent's own where it is code that looks at nothing but the chat and
-its files, and the recording's where it is the world.
+What an agent is, and what it tells a model, is the agent's own; what a run asks of its ``World`` is the recording's.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Literal
 
-import msgspec
-
-from chatfold.agent import Agent, Chat
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelFailed, ModelReply, Piece
-from chatfold.agent.run import Ask, Run
-from chatfold.agent.run_context import DRAWN, Draw, Send, call_id
+from chatfold.agent.run import Run
+from chatfold.agent.run_context import DRAWN
 from chatfold.agent.summary import Material
 from chatfold.agent.tools import Outcome, Tool
 from chatfold.eventlog import (
@@ -34,51 +30,33 @@ from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.verify.divergence import Divergence
 from chatfold.replay.verify.recording import Recording
 
-_LONG = 1 << 40  # seconds, characters: what was recorded was within the limits then
 _NO_SUMMARY = "(no summary was recorded here)"
 
 
 class Rehearsed:
-    """An agent whose world is a recording. ``going``: the run that it is the setup of."""
+    """The world of a run that is rehearsed. ``going``: the run."""
 
     going: Run
+    send = None  # tools are not called
 
-    def __init__(self, agent: Agent, recording: Recording) -> None:
-        self._agent = agent
+    def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._summaries: tuple[int, int] = (0, 0)  # where we were, and how many were asked for there
-        self.model = agent.model
-        self.tools = {name: self._tool(tool) for name, tool in agent.tools.items()}
-        self.name = agent.name
-        self.policy = agent.policy
-        self.steps = agent.steps
-        self.retries = agent.retries
-        self.most_injected = agent.most_injected
-        self.tool_seconds = float(_LONG)
-        self.tool_output = _LONG
-        self.send: Send | None = None
-        self.summarise: Callable[[Material], str | Awaitable[str]] = self._summary
-        self.ask: Ask | None = self._ask
-        self.draw: Draw | None = self._draw
-        self.pause: Callable[[float], Awaitable[None]] | None = self._pause
 
-    async def system(self, chat: Chat) -> str:
-        return await self._agent.system(chat)
-
-    async def what_now(self, _call: ToolCall) -> str:
+    async def after_crash(self, _tool: Tool, _call: ToolCall) -> Literal["again", "interrupted"]:
         return "again"  # which gives what was recorded, whatever somebody decided then
 
-    def is_wanted_elsewhere(self) -> bool:
+    def must_yield(self) -> bool:
         """Did the run leave what was still open to the next one?"""
         found = self._recording.next()
         return found is not None and isinstance(found.event, RunFinished)
 
-    async def _pause(self, _seconds: float) -> None:
+    async def pause(self, _seconds: float) -> None:
         pass
 
     # --- the model ---------------------------------------------------------------------------------------
 
-    async def _ask(self, _payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+    async def ask(self, _payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         recording = self._recording
         match [entry.event for entry in recording.batch()]:
             case []:
@@ -109,16 +87,10 @@ class Rehearsed:
 
     # --- tools and what else the world does --------------------------------------------------------------
 
-    def _tool(self, tool: Tool) -> Tool:
-        async def call(_args: Json) -> Outcome:
-            return await self._returned(call_id(), tool.name)
-
-        return msgspec.structs.replace(tool, call=call, timeout=None)
-
-    async def _returned(self, call: str, name: str) -> Outcome:
+    async def use_tool(self, tool: Tool, call: ToolCall) -> Outcome:
         recording = self._recording
         while True:
-            found, following = _result(recording.coming(), recording.run, call), recording.batch()
+            found, following = _result(recording.coming(), recording.run, call.call), recording.batch()
             if found is not None and not recording.ends_with(found):
                 assert isinstance(found.event, ToolReturned)
                 return Outcome(found.event.parts, found.event.failed)
@@ -130,9 +102,9 @@ class Rehearsed:
                 case [Entry(event=ToolReturned(call=other)), *_] if recording.is_in_flight(other):
                     if await recording.moved():
                         continue
-            await recording.differs(_miss(recording, f"tool {name}", call))
+            await recording.differs(_miss(recording, f"tool {tool.name}", call.call))
 
-    def _summary(self, material: Material) -> str:
+    def summarise(self, material: Material) -> str:
         found = [e.event.summary for e in self._recording.batch() if isinstance(e.event, Compacted)]
         at, count = self._summaries
         count = count if at == self._recording.at else 0
@@ -144,7 +116,7 @@ class Rehearsed:
                 raise ValueError(why)
         return _NO_SUMMARY[: material.limit]
 
-    def _draw(self, _run: str, name: str, _make: Callable[[], Json]) -> Json:
+    def draw(self, _run: str, name: str, _make: Callable[[], Json]) -> Json:
         match self._recording.next():
             case Entry(event=Noted(name=drawn, data=value)) if drawn == f"{DRAWN}{name}":
                 return value

@@ -279,7 +279,7 @@ async def test_an_answer_that_nobody_waits_for_is_hung_up_on(connect: Connect, h
 
 async def test_a_run_waits_and_compacts_and_uses_no_tool_twice(connect: Connect) -> None:
     read, used = counting()
-    name = AnthropicModel("m", api_key="k").payload(asking("?", read.offered))["tools"][0]["name"]
+    name = AnthropicModel("m", api_key="k").payload(asking("?", read.spec))["tools"][0]["name"]
     signed = {"type": "thinking", "thinking": "hm", "signature": "signed"}
     wants = [*block(0, signed), *use(1, "toolu_1", name, '{"path": "lexer.py"}')]
     replies = (

@@ -72,7 +72,6 @@ async def test_a_run_that_failed_leaves_its_question_and_the_next_run_sees_it_on
 
 
 ODD_TEXTS = (
-    "",
     "  \n ",
     "\r\nlines\rof every kind\n\u2028\u2029\x85\x0b",
     "e\u0301 and é, ﬁ and fi, \uff21 and A",
@@ -291,7 +290,7 @@ async def test_following_shows_what_was_and_then_what_comes(store: Store) -> Non
     chat = await store.chat("chat")
     await turns(chat, 2)
     seen = []
-    async for view in (await store.chat("chat")).follow(after=2):
+    async for view in (await store.chat("chat")).moments(after=2):
         seen.append(view.seq)
         if view.seq == 4:
             await chat.user("more")
@@ -305,6 +304,6 @@ async def test_following_begins_after_the_entry_that_was_asked_for_even_if_other
 ) -> None:
     behind, writer = await store.chat("chat"), await store.chat("chat")
     await turns(writer, 2)
-    async for view in behind.follow(after=2):
+    async for view in behind.moments(after=2):
         assert view.seq == 3
         break

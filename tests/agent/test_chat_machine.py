@@ -235,7 +235,7 @@ class Chats(Talking):
         async def look(chat: Chat) -> None:
             then = await chat.at(point)
             agree(await looked(then), expected(model, model.point(known)))
-            moments = chat.follow(then.seq)
+            moments = chat.moments(then.seq)
             assert isinstance(moments, AsyncGenerator)
             async with aclosing(moments):
                 for seq in range(then.seq + 1, model.seq + 1):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chatfold.agent import Agent, ModelFailed, Policy, PromptTooLarge, Store, run, tool
+from chatfold.agent import Agent, ModelFailed, Policy, PromptTooLarge, Store, tool, world
 from chatfold.agent.models import Line, ModelReply, Piece, ScriptedModel
 from chatfold.eventlog import (
     Compacted,
@@ -106,7 +106,7 @@ def running_instantly(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         async def sleep(self, seconds: float) -> None:
             waits.append(seconds)
 
-    monkeypatch.setattr(run, "asyncio", Instantly())
+    monkeypatch.setattr(world, "asyncio", Instantly())
     return waits
 
 

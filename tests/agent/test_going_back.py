@@ -142,7 +142,7 @@ async def test_every_way_to_a_view_goes_back_as_far(tmp_path: Path, caches: str)
         chat = await store.chat("chat")
         assert chat.view.states == whole.states
         middle = FAR + 41
-        async for moment in chat.follow(middle):
+        async for moment in chat.moments(middle):
             if moment.seq == whole.seq:
                 assert moment.view.states == whole.states
                 break

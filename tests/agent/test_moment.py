@@ -80,7 +80,7 @@ async def test_messages_come_in_every_shape_and_an_unknown_one_is_named(chat: Ch
     assert len((await chat.messages("anthropic", model="m"))["messages"]) == 2
     assert len(await chat.messages("openai-responses", most=1)) == 1
     with pytest.raises(ValueError, match="no such shape: 'xml'; there are: neutral, openai"):
-        await chat.messages("xml")
+        await chat.messages("xml")  # type: ignore[call-overload]
 
 
 async def test_runs_are_told_in_a_few_words(chat: Chat) -> None:

@@ -323,7 +323,7 @@ def test_the_package_is_imported_when_it_is_needed(monkeypatch: pytest.MonkeyPat
 
 async def test_a_run_waits_and_compacts_and_uses_no_tool_twice(connect: Connect) -> None:
     read, used = counting()
-    name = OpenAIModel("m", api_key="k").payload(asking("?", read.offered))["tools"][0]["function"]["name"]
+    name = OpenAIModel("m", api_key="k").payload(asking("?", read.spec))["tools"][0]["function"]["name"]
     wants = data(chunk(tool_calls=[call(0, "c1", name, '{"path": "lexer.py"}')]), chunk(stop="tool_calls"))
     replies = (
         Reply.error(429, {"error": {"message": "Rate limit reached"}}, retry_after_ms="10"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent.models import Offered, Request, fingerprint
+from chatfold.agent.models import Request, ToolSpec, fingerprint
 from chatfold.agent.models.anthropic import AnthropicModel
 from chatfold.agent.models.common import GO_ON, real_names
 from chatfold.agent.models.openai import OpenAIModel
@@ -34,7 +34,7 @@ COLLIDING = (tool_name("a:b"), "a:b", "a:b")
 
 names = st.sampled_from(("read", "server:tool", "", *COLLIDING)) | short_texts
 schemas = mappings | st.just({"type": "object", "title": "Read", "properties": {"a": {"type": "string"}}})
-tools = st.lists(st.builds(Offered, names, short_texts, schemas), max_size=4).map(tuple)
+tools = st.lists(st.builds(ToolSpec, names, short_texts, schemas), max_size=4).map(tuple)
 requests = st.builds(Request, short_texts, histories.map(prompted), tools)
 
 
@@ -53,7 +53,7 @@ def is_strict(payload: dict[str, Any]) -> bool:
     return bool(json.loads(written) == payload)
 
 
-def are_offered(shown: list[dict[str, Any]], schema: str, tools: tuple[Offered, ...]) -> bool:
+def are_offered(shown: list[dict[str, Any]], schema: str, tools: tuple[ToolSpec, ...]) -> bool:
     """Each by a name of its own, from which the real one can be told."""
     accepted = [tool["name"] for tool in shown]
     assert all(NAME.fullmatch(name) for name in accepted)

@@ -171,7 +171,10 @@ async def test_the_words_and_the_calls_of_an_answer_are_recorded_all_or_none(sto
     looking = ModelReply((Text("Let me look."),), step(("look", {}), ("refuse", {})).calls)
     await run(store, looking, "done")
     chat = await store.chat("chat")
-    batch = [entry.batch async for entry in chat.entries() if entry.batch]
+    replied = (ModelReturned, MessageAdded, ToolCalled)
+    batch = [
+        entry.batch async for entry in chat.entries() if entry.batch and isinstance(entry.event, replied)
+    ]
     assert batch[:4] == ["1/4", "2/4", "3/4", "4/4"]
 
 

@@ -29,7 +29,7 @@ from tests.support.processes.verbs import VERBS, Verb, a_secret_that_was_listed,
 LONG = "CHATFOLD_LONG" in os.environ
 LEVELS: list[Durability] = ["full", "normal", "off"] if LONG else ["full"]
 READING = """
-    append_if at close context_entries contexts cut entries export_bytes find_context follow memory messages now
+    append_if at close context_entries contexts cut entries export_bytes find_context follow memory messages moments now
     open_calls read refresh runs seq_of window
 """
 _RANDOM = re.compile(rb"ctx_[0-9a-f]{16}|call_[0-9a-f]{16}")
@@ -221,7 +221,7 @@ def test_an_erasure_that_is_killed_has_happened_everywhere_or_nowhere(
     assert _outcomes(places, lambda place: _judge_erasure(place, after)) == {"everywhere", "nowhere"}
 
 
-async def _judge_erasure(place: Path, after: dict[str, list[object]]) -> str:
+async def _judge_erasure(place: Path, after: dict[str, list[dict[str, Any]]]) -> str:
     folder = place / "store"
     await seen(folder)  # whatever is there can be read
     async with scene(folder) as now:
@@ -255,7 +255,7 @@ def _no_file_says(folder: Path) -> None:
     assert not holding
 
 
-async def _messages(folder: Path) -> dict[str, list[object]]:
+async def _messages(folder: Path) -> dict[str, list[dict[str, Any]]]:
     async with Store(FileStorage(folder / "root", read_only=True)) as store:
         return {key: await (await store.chat(key)).messages("openai") for key in ("chat", "twin")}
 

@@ -17,7 +17,7 @@ from chatfold.agent import Store
 from chatfold.agent.agent import Agent
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelReply, ScriptedModel
-from chatfold.agent.tools import Outcome, Tool, by_name, used
+from chatfold.agent.tools import Outcome, Tool, by_name, use_tool
 from chatfold.agent.tools.mcp import Http, ServerFailed, Stdio, mcp_tools
 from chatfold.eventlog import Data, File, Json, Text, ToolReturned
 from tests import support
@@ -32,7 +32,7 @@ Tools = dict[str, Tool]
 
 
 async def use(tools: Tools, name: str, args: Json = None, *, within: float = 30.0) -> Outcome:
-    return await used(tools[name], args, seconds=within, most=10_000)
+    return await use_tool(tools[name], args, seconds=within, most=10_000)
 
 
 def told(outcome: Outcome) -> str:
@@ -430,11 +430,11 @@ async def test_cancelled_inside() -> None:
 PROGRAM = f"""
 import asyncio, sys
 from chatfold.agent.tools.mcp import Stdio, mcp_tools
-from chatfold.agent.tools import used
+from chatfold.agent.tools import use_tool
 
 async def main():
     async with mcp_tools({{"odd": Stdio(sys.executable, {SERVER!r})}}) as tools:
-        print((await used(tools[0], {{}}, seconds=9, most=99)).parts[0].text, flush=True)
+        print((await use_tool(tools[0], {{}}, seconds=9, most=99)).parts[0].text, flush=True)
         await asyncio.sleep(60)
 
 asyncio.run(main())

@@ -13,7 +13,7 @@ import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.inbox import PendingAppend
+from chatfold.eventlog.files.handover import PendingAppend
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS, OpenChat, OpenChats
 from chatfold.eventlog.files.queue import CommitQueue

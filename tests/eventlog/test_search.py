@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.eventlog import search_text
+from chatfold.eventlog.erasure import scrub
 from chatfold.eventlog.events import (
     Compacted,
     ContextOpened,
@@ -26,7 +27,6 @@ from chatfold.eventlog.events import (
     Text,
     ToolCalled,
     ToolReturned,
-    scrub,
 )
 from chatfold.eventlog.search import parse_words
 from chatfold.testing.strategies import events

@@ -6,7 +6,7 @@ from time import sleep
 
 import pytest
 
-from chatfold.eventlog.files.threads import Threads
+from chatfold.eventlog.files.handover import Threads
 
 
 def test_everything_that_was_submitted_is_done_when_they_have_stopped() -> None:

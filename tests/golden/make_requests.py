@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent.models import Offered, Request
+from chatfold.agent.models import Request, ToolSpec
 from chatfold.agent.models.anthropic import anthropic_payload
 from chatfold.agent.models.openai import openai_payload
 from chatfold.eventlog import (
@@ -51,8 +51,8 @@ HERE = Path(__file__).parent / "requests"
 PNG = b"\x89PNG\r\n\x1a\n"
 GPT, CLAUDE = ("openai", "gpt"), ("anthropic", "claude")
 ASKED, ANSWERED = ModelCalled("gpt", ""), ModelReturned({"output_tokens": 7}, "stop")
-READ = Offered("read", "Reads a file.", {"properties": {"path": {"type": "string"}}})
-ODD_TOOL = Offered("server:read it", "", {})
+READ = ToolSpec("read", "Reads a file.", {"properties": {"path": {"type": "string"}}})
+ODD_TOOL = ToolSpec("server:read it", "", {})
 
 
 def call(id: str, name: str = "read", args: Any = None) -> ToolCalled:

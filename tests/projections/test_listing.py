@@ -21,7 +21,7 @@ from chatfold.eventlog import (
     Text,
     Unknown,
 )
-from chatfold.eventlog.events import PLACEHOLDER
+from chatfold.eventlog.erasure import PLACEHOLDER
 from chatfold.projections import Projection, fold, lineage, outline, start, usage
 from chatfold.projections.listing import Fork, Lineage, Outline
 from chatfold.projections.usage import EVERY, Spent

@@ -28,7 +28,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.events import scrub
+from chatfold.eventlog.erasure import scrub
 from chatfold.eventlog.values import validate_event
 from chatfold.projections.shapes.ui import from_ui, to_ui
 from chatfold.testing.strategies import events, mappings

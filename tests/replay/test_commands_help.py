@@ -36,11 +36,13 @@ EXAMPLES = [(verb, args) for verb in VERBS for args in examples(verb)]
 ELSEWHERE = {
     "copy",
     "step",
+    "view",
     "rerun",
     "demo",
     "import",
     "salvage",
-}  # they need a terminal, an agent or a folder of their own
+    "watch",
+}  # they need a terminal, an agent, a folder of their own or no end
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,7 @@ def test_an_example_is_understood_and_does_what_it_says(
 
 
 def test_the_verbs_are_those_that_there_are() -> None:
-    asked_for = "ls log show context messages diff why tree search fork replay rerun step stats export import copy check demo"
+    asked_for = "ls log show context messages diff why tree search fork replay rerun step view stats export import watch copy check demo"
     assert VERBS.keys() == {*asked_for.split(), "salvage"}
     shown = run("--help").stdout
     assert all(said in " ".join(shown.split()) for _, said in VERBS.values())

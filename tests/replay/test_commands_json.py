@@ -60,8 +60,8 @@ SCHEMAS: list[tuple[str, list[str], str]] = [
     ("diff events", ["diff", f"{CHAT}@1..", "--what", "events"], "shared before after"),
     ("why", ["why", CHAT, "vendor/"], "query exact total traces"),
     ("why nothing", ["why", CHAT, "xyzzy-nowhere"], "query exact total traces"),
-    ("tree", ["tree", CHAT], "key depth parent at turns active title"),
-    ("search", ["search", "lexer"], "chat seq preview"),
+    ("tree", ["tree", CHAT], "key depth parent at turns active title is_gone is_last"),
+    ("search", ["search", "lexer"], "chat seq preview ts"),
     (
         "stats",
         ["stats", CHAT],

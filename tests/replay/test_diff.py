@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Moment, assistant, user
+from chatfold.agent.moment import SentShape
 from chatfold.eventlog import Event, Noted, ToolCalled, ToolReturned
 from chatfold.projections.contexts import MAIN
 from chatfold.projections.prompt import first_difference
@@ -138,7 +139,7 @@ async def test_what_a_fork_says_again_is_kept_and_what_it_says_otherwise_is_not(
 
 
 @pytest.mark.parametrize("shape", ["neutral", "openai", "openai-responses", "anthropic"])
-async def test_lists_of_messages_are_compared_in_any_shape(shape: str) -> None:
+async def test_lists_of_messages_are_compared_in_any_shape(shape: SentShape) -> None:
     async with memory() as store:
         chat = await long_talk(store)
         one, other = await chat.at(26), await chat.at(27)

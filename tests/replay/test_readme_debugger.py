@@ -4,11 +4,9 @@ import asyncio
 import re
 from pathlib import Path
 
-from click.testing import CliRunner
-
 from chatfold.agent import Policy, Store, assistant
 from chatfold.agent.summary import Material
-from chatfold.replay.cli import cli
+from tests.support.debugger.commanded import run
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
@@ -37,5 +35,5 @@ def test_the_readme_shows_what_the_debugger_prints(tmp_path: Path) -> None:
     for block in re.split(r"^\$ ", shown, flags=re.MULTILINE)[1:]:
         command, _, output = block.partition("\n")
         words = re.findall(r'"[^"]*"|\S+', command)[1:]
-        done = CliRunner().invoke(cli, [*(word.strip('"') for word in words), "--store", str(tmp_path)])
+        done = run(*(word.strip('"') for word in words), store=tmp_path)
         assert (done.stdout.strip(), done.stderr) == (output.strip(), ""), command

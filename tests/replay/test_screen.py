@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from chatfold.replay.inspect.entries import Row
 from chatfold.replay.inspect.sizes import Bucket, Chart, Mark
+from chatfold.replay.render.line import CAP, Line, body, lay_out, row, words, wrap, wrap_lines
 from chatfold.replay.stepper.screen import Shown, Size, frame, top_of
-from chatfold.replay.stepper.state import TABS, Line, State
-from chatfold.replay.stepper.text import CAP, body, cut, wrapped
-from chatfold.replay.terminal import printable, width
+from chatfold.replay.stepper.state import TABS, State
+from chatfold.replay.terminal import Cell, Style, printable, width
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _COLUMN = re.compile(r"\x1b\[(\d+)G")
@@ -58,9 +58,13 @@ states = st.builds(
     message=texts,
     help=st.booleans(),
     following=st.booleans(),
-    playing=st.booleans(),
 )
-lines = st.builds(Line, texts, st.sampled_from(["", "dim", "red"]), seqs)
+styles: st.SearchStrategy[Style] = st.sampled_from(["", "dim", "red"])
+cells = st.builds(Cell, texts, st.integers(0, 30), styles, st.booleans())
+lines: st.SearchStrategy[Line] = st.one_of(
+    st.builds(lambda text, style, seq: words((text, style), seq=seq), texts, styles, seqs),
+    st.builds(row, st.lists(cells, max_size=5)),
+)
 pictures = st.builds(
     lambda sizes: Chart(
         tuple(Bucket(at, at, size // 2, size, size) for at, size in enumerate(sizes, 1)),
@@ -124,10 +128,10 @@ def test_the_cursor_has_a_sign_and_is_reversed(columns: int) -> None:
 
 
 def test_a_narrow_terminal_has_one_pane_and_tab_has_the_other() -> None:
-    detail = [Line("what the model sees")]
+    detail = [words("what the model sees")]
     for in_detail in (False, True):
         state = State("chat", 3, 9, in_detail=in_detail)
-        text = "\n".join(map(plain, frame(Shown(state, rows=_ROWS, detail=detail), Size(60, 24))))
+        text = "\n".join(map(plain, frame(Shown(state, rows=_ROWS, detail=detail), Size(60, 16))))
         assert ("text 3" in text, "what the model sees" in text) == (not in_detail, in_detail)
     wide = "\n".join(map(plain, frame(Shown(State("chat", 3, 9), rows=_ROWS, detail=detail), Size(120, 24))))
     assert "text 3" in wide
@@ -135,7 +139,7 @@ def test_a_narrow_terminal_has_one_pane_and_tab_has_the_other() -> None:
 
 
 def test_who_does_not_scroll_sees_the_newest_of_a_long_context() -> None:
-    detail = [Line(f"item {number}") for number in range(100)]
+    detail = [words(f"item {number}") for number in range(100)]
     made = "\n".join(map(plain, frame(Shown(State("chat", 3, 9), detail=detail), Size(120, 24))))
     assert "item 0\n" in made
     assert "item 99\n" in made
@@ -166,18 +170,33 @@ def test_the_list_shows_the_cursor_and_wastes_no_line(top: int, cursor: int, end
 @given(texts.map(printable), st.integers(1, 30))
 @example("漢", 1)
 def test_what_is_wrapped_is_all_there_and_fits(text: str, cells: int) -> None:
-    made = wrapped(text, cells)
+    made = wrap(text, cells)
     assert all(width(line) <= cells for line in made)
     assert "".join(made) == "".join(char for char in text if width(char) <= cells)
 
 
-@given(texts, st.integers(1, 30))
-def test_what_is_cut_fits(text: str, cells: int) -> None:
-    assert width(cut(text, cells)) <= cells
+@given(lines, st.integers(1, 30))
+def test_what_is_laid_out_fits(line: Line, cells: int) -> None:
+    assert width(lay_out(line, cells, colour=False)) <= cells
+
+
+def test_a_text_is_wrapped_at_blanks_if_it_can_be() -> None:
+    assert wrap("the quick brown fox", 10) == ("the quick ", "brown fox")
+    assert wrap("unbreakable words", 6) == ("unbrea", "kable ", "words")
+
+
+def test_both_panes_are_seen_on_80_by_24_and_the_footer_ends_in_help_and_quit() -> None:
+    detail = [words("what the model sees")]
+    made = list(map(plain, frame(Shown(State("chat", 3, 9), rows=_ROWS, detail=detail), Size(80, 24))))
+    assert any("text 3" in line for line in made)
+    assert any("what the model sees" in line for line in made)
+    for columns in (60, 80, 100, 200):
+        made = frame(Shown(State("chat", 3, 9), rows=_ROWS, detail=detail), Size(columns, 24), colour=False)
+        assert made[-1].endswith("? help · q quit")
 
 
 def test_a_long_body_is_capped_and_says_so() -> None:
-    made = list(body("x" * (CAP + 1), 64))
+    made = list(wrap_lines([body("x" * (CAP + 1))], 64))
     assert len(made) == CAP // 64 + 1
     assert "64 Ki" in made[-1].text
-    assert len(list(body("x" * CAP, 64))) == CAP // 64
+    assert len(list(wrap_lines([body("x" * CAP)], 64))) == CAP // 64

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from chatfold.agent import Store, assistant, user
 from chatfold.eventlog import Event, Text, ToolCalled, ToolReturned
 from tests.support.debugger.long_chats import long_history, recorded
 from tests.support.debugger.stepped import PATIENCE, PROGRAM, TOP, Pty, Screen
-from tests.support.debugger.stepping_story import END, STORY
+from tests.support.debugger.stepping_story import STORY
 
 _CTRL_C, _UP, _PAGE_DOWN = "\x03", "\x1b[A", "\x1b[6~"
 
@@ -40,7 +39,7 @@ def test_keys_move_the_cursor_and_q_gives_the_terminal_back(story: Path) -> None
         it.press(":", "c2^", "\r")
         it.until("e10 / 16")
         it.press("3")
-        it.until("e9 (t3) → e10 (t3)")
+        it.until("e9 → e10")
         it.press("q")
         assert it.ended() == 0
 
@@ -57,20 +56,19 @@ def test_it_begins_where_it_is_told_to(story: Path) -> None:
         assert it.ended() == 0
 
 
-def test_tabs_search_and_clipboard(story: Path) -> None:
+def test_tabs_search_and_what_prints_the_same(story: Path) -> None:
     with Pty(story, "chat") as it:
         it.until("e16 / 16")
         it.press("2")
-        it.until("a model would be sent here")
+        it.until("8 tokens · e5")
         it.press("4")
-        it.until('"role": "assistant"')
+        it.until("role     assistant")
         it.press("/lexer\r")
         it.until("1 of 3")
         it.press("b")
-        it.until("why e")
+        it.until("[b Why]")
         it.press("y")
-        it.until("copied: chat@e")
-        assert b64decode(it.screen.copied[-1]).startswith(b"chat@e")
+        it.until(lambda screen: screen.lines[-2].startswith("chat@e"))
         it.press("!")
         it.until("chatfold why chat e")
         it.press("\x1b")  # a lone Escape is told from the beginning of an arrow
@@ -80,13 +78,12 @@ def test_tabs_search_and_clipboard(story: Path) -> None:
 
 
 def test_a_step_draws_only_the_lines_that_changed(story: Path) -> None:
-    with Pty(story, "chat", "e8", size=(80, 24)) as it:
+    with Pty(story, "chat", "e8", size=(80, 16)) as it:
         it.until("e8 / 16")
         it.until(lambda screen: "┃" in screen.lines[1] and "▄" in str(screen))
         before = it.screen.drawn
         it.press("j", "y")
-        it.until(lambda screen: bool(screen.copied))
-        it.until("copied: chat@e9")
+        it.until(lambda screen: screen.lines[-2] == "chat@e9")
         assert it.screen.drawn - before <= 8, "the title, the timeline, two rows, two messages"
 
 
@@ -194,14 +191,6 @@ async def test_a_chat_that_is_deleted_while_it_is_watched(story: Path) -> None:
         assert it.ended() == 0
 
 
-def test_it_plays(story: Path) -> None:
-    with Pty(story, "chat", play=True) as it:
-        it.until(f"e{END} / {END}")
-        it.until("the end")
-        it.press("q")
-        assert it.ended() == 0
-
-
 def _failed(screen: Screen) -> int:
     return sum("✗" in line for line in screen.lines[4:-1])
 
@@ -255,7 +244,7 @@ async def test_what_takes_long_says_how_far_it_came_and_can_be_stopped(root: Pat
 
 def piped(root: Path, typed: str) -> tuple[int, list[str]]:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM, str(root), "chat", "", ""],
+        [sys.executable, "-W", "error", "-c", PROGRAM, str(root), "chat", ""],
         cwd=TOP,
         input=typed,
         capture_output=True,
@@ -278,14 +267,9 @@ def test_on_a_pipe_keys_are_lines(story: Path) -> None:
 
 def test_on_a_pipe_a_tab_is_printed(story: Path) -> None:
     _, lines = piped(story, ": 7\n3\n4\n?\n")
-    assert "e6 (t2) → e7 (t2)" in lines
+    assert "e6 → e7" in lines
     assert any(line.startswith("J K") for line in lines)
-    assert '  "summary": "the lexer is nowhere"' in lines
-
-
-def test_on_a_pipe_space_plays(story: Path) -> None:
-    _, lines = piped(story, "e\n: 0\n \n")
-    assert [line.split("/")[0] for line in lines][-2:] == ["3", "13"]
+    assert "summary  the lexer is nowhere" in lines
 
 
 def test_a_dumb_terminal_is_printed_to(story: Path) -> None:

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from chatfold.agent import user
 from chatfold.eventlog import Log, MemoryStorage
+from chatfold.replay.render.line import lay_out
 from chatfold.replay.stepper import filter as sieving
 from chatfold.replay.stepper.filter import Sieve
-from chatfold.replay.stepper.keymap import KEYS, PLAIN, begun, press
+from chatfold.replay.stepper.keymap import KEYS, PLAIN, begin, press
 from chatfold.replay.stepper.keys import Keys
 from chatfold.replay.stepper.lines import keys_of
-from chatfold.replay.stepper.panes import Looks
+from chatfold.replay.stepper.panes import Panes
 from chatfold.replay.stepper.screen import Shown, Size, frame
 from chatfold.replay.terminal import width
 from tests.support.debugger.stepping_story import sessions
@@ -34,20 +35,22 @@ async def test_any_keys_on_any_chat_leave_a_cursor_and_a_screen(
 ) -> None:
     size = Size(columns, rows)
     async with sessions(events) as session:
-        looks, state = Looks(session), begun(session)
+        panes, state = Panes(session), begin(session)
         session.page = size.listed
         for key in keys:
             state = await press(session, state, key)
             assert 0 <= state.cursor <= state.end == session.replay.end
             assert session.replay.seq == state.cursor
-            await looks.at(state, size)
-            async for _ in looks.rest(state, size):
+            await panes.at(state, size)
+            async for _ in panes.rest(state, size):
                 pass
-            assert looks.is_done(state, size)
-            shown: Shown = looks.shown(state)
+            assert panes.is_done(state, size)
+            shown: Shown = panes.shown(state)
             assert list(session.lines) == shown.detail, "what is shown can be chosen"
             assert state.cursor in {0, *(row.seq for row in shown.rows)}
-            assert all(width(line.text) <= size.right for line in shown.detail or ())
+            assert all(
+                width(lay_out(line, size.right, colour=False)) <= size.right for line in shown.detail or ()
+            )
             assert len(frame(shown, size)) == rows
             if state.code is not None:
                 break

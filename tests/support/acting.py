@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from chatfold.agent import Agent, Chat, Store
-from chatfold.agent.models import ModelReply, Offered, Piece, Request, ScriptedModel, fingerprint
+from chatfold.agent.models import ModelReply, Piece, Request, ScriptedModel, ToolSpec, fingerprint
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, Event, MemoryStorage, MessageAdded, ModelCalled, Noted, RunFinished, Text
 from chatfold.eventlog.batch import AppendRequest
@@ -133,12 +133,12 @@ def is_whole(payload: dict[str, Any]) -> bool:
 async def remade(chat: Chat, model: ScriptedModel) -> list[tuple[str, str]]:
     """Of each request: the fingerprint that was recorded, and that of the request made again from the log alone."""
     entries = [entry async for entry in chat.entries()]
-    noted = {entry.id: entry.event.data for entry in entries if isinstance(entry.event, Noted)}
+    noted = {entry.key: entry.event.data for entry in entries if isinstance(entry.event, Noted)}
     made = []
     for entry in entries:
         if isinstance(entry.event, ModelCalled):
             params = entry.event.params
-            tools = msgspec.convert(noted[f"tools:{params['tools']}"], tuple[Offered, ...])
+            tools = msgspec.convert(noted[f"tools:{params['tools']}"], tuple[ToolSpec, ...])
             then = await chat.at(entry.seq - 1)
             request = Request(noted[f"system:{params['system']}"], await then.messages(), tools)
             made.append((entry.event.request, fingerprint(model.payload(request))))

@@ -31,7 +31,7 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.eventlog.events import scrub
+from chatfold.eventlog.erasure import scrub
 
 NOON = 1_738_713_600_000
 

@@ -113,7 +113,7 @@ CONTEXTS = {
         ("there is no context 'nobody'", CHAT, CONTEXT),
     ),
     "messages in a shape there is not": Refusal(
-        lambda now: now.chat.messages("xml"),
+        lambda now: now.chat.messages("xml"),  # type: ignore[call-overload]
         ValueError,
         ("no such shape: 'xml'; there are: neutral, openai",),
     ),

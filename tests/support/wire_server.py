@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pytest
 
-from chatfold.agent.models import Model, ModelFailed, ModelReply, Offered, Piece, Request
+from chatfold.agent.models import Model, ModelFailed, ModelReply, Piece, Request, ToolSpec
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Entry, ModelCalled, ModelReturned, Text, ToolCalled
 from chatfold.projections import Message
@@ -182,12 +182,12 @@ def ended(stop: str | None = "end_turn", **usage: Any) -> list[dict[str, Any]]:
 # --- what is asked and heard -----------------------------------------------------------------------------
 
 
-def asking(text: str = "Why?", *tools: Offered, system: str = "Be brief.") -> Request:
+def asking(text: str = "Why?", *tools: ToolSpec, system: str = "Be brief.") -> Request:
     return Request(system, (Message("user", (1,), (Text(text),)),), tools)
 
 
-def offered(*names: str) -> tuple[Offered, ...]:
-    return tuple(Offered(name, f"does {name}", {"type": "object", "properties": {}}) for name in names)
+def offered(*names: str) -> tuple[ToolSpec, ...]:
+    return tuple(ToolSpec(name, f"does {name}", {"type": "object", "properties": {}}) for name in names)
 
 
 async def heard(model: Model, request: Request) -> tuple[list[Piece], ModelReply]:

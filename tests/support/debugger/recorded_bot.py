@@ -11,7 +11,7 @@ from chatfold.agent import CHAT_TOOLS, Agent, Chat, ModelReply, ScriptedModel, S
 from chatfold.agent.models import Request
 from chatfold.eventlog import Entry, Event, Json, Log
 from chatfold.eventlog.batch import AppendRequest
-from chatfold.eventlog.codec import encode_event
+from chatfold.eventlog.codec import encode_named
 from chatfold.replay.verify.divergence import Divergence
 from chatfold.replay.verify.rehearsal import rehearse
 
@@ -74,7 +74,9 @@ async def put(log: Log, key: str, entries: Sequence[Entry]) -> None:
     at = 0
     while at < len(entries):
         size = int((entries[at].batch or "1/1").partition("/")[2])
-        drafts = tuple(encode_event(entry.event) for entry in entries[at : at + size])
+        drafts = tuple(
+            encode_named(entry.event, entry.key, entry.said_at) for entry in entries[at : at + size]
+        )
         await log.storage.append(AppendRequest(key, drafts, None, entries[at].id, entries[at].run))
         at += size
 

@@ -23,10 +23,10 @@ TOP = Path(__file__).parents[3]
 PROGRAM = """
 import asyncio, sys
 from chatfold.replay.stepper.app import step
-place, chat, point, play = sys.argv[1:]
-sys.exit(asyncio.run(step(place, chat, point or None, play=bool(play), idle=0.05)))
+place, chat, point = sys.argv[1:]
+sys.exit(asyncio.run(step(place, chat, point or None)))
 """
-_SEQUENCE = re.compile(r"\x1b\[(\?)?([0-9;]*)([A-Za-z])|\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
+_SEQUENCE = re.compile(r"\x1b\[(\?)?([0-9;]*)([A-Za-z])")
 _MODES = {"1049", "25", "7"}
 
 
@@ -36,7 +36,6 @@ class Screen:
     def __init__(self, columns: int, rows: int) -> None:
         self.resize(columns, rows)
         self.modes: dict[str, bool] = {"1049": False, "25": True, "7": True}
-        self.copied: list[str] = []
         self.drawn = 0  # lines that were written
         self._rest = ""
 
@@ -86,10 +85,8 @@ class Screen:
             self.column += wide
 
     def _obey(self, found: "re.Match[str]") -> None:
-        private, numbers, final, copied = found.groups()
-        if final is None:
-            self.copied.append(copied)
-        elif private:
+        private, numbers, final = found.groups()
+        if private:
             assert numbers in _MODES, found[0]
             assert final in "hl", found[0]
             self.modes[numbers] = final == "h"
@@ -125,7 +122,6 @@ class Pty:
         chat: str,
         point: str = "",
         *,
-        play: bool = False,
         size: tuple[int, int] = (120, 30),
         program: str = PROGRAM,
         term: str = "xterm-256color",
@@ -137,7 +133,7 @@ class Pty:
         self.before = termios.tcgetattr(self._slave)
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", program, str(place), chat, point, "1" if play else ""],
+            [sys.executable, "-W", "error", "-c", program, str(place), chat, point],
             cwd=TOP,
             env={**os.environ, "TERM": term, "PYTHONPATH": str(TOP), "PYTHONUTF8": "1"},
             stdin=self._slave,

@@ -17,7 +17,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.replay.inspect.cursor import Replay
-from chatfold.replay.stepper.keymap import begun, press
+from chatfold.replay.stepper.keymap import begin, press
 from chatfold.replay.stepper.state import Session, State
 from tests.support.clock import TickingClock
 
@@ -55,7 +55,7 @@ async def pressed(session: Session, *keys: str, at: int | None = None, state: St
     """The state after these keys, from the end or from entry ``at``."""
     if at is not None:
         await session.replay.seek(at)
-    state = state or begun(session)
+    state = state or begin(session)
     for key in keys:
         state = await press(session, state, key)
         assert session.replay.seq == state.cursor

@@ -197,6 +197,9 @@ async def _judge_changed(engine: Engine, chat: Any, place: int) -> list[Any]:
         while entries:
             size = int((entries[0].batch or "1/1").partition("/")[2])
             batch, entries = entries[:size], entries[size:]
-            await store.log.append(KEY, *(one.event for one in batch), id=batch[0].id, run=batch[0].run)
+            keys = {} if engine.name == "old" else {"keys": [one.key for one in batch]}
+            await store.log.append(
+                KEY, *(one.event for one in batch), id=batch[0].id, run=batch[0].run, **keys
+            )
         other = await store.chat(KEY)
         return [await engine.replay.verdict(other), await engine.replay.rehearse(other, _factory(engine))]

@@ -178,7 +178,7 @@ class Work:
     # --- the chat ----------------------------------------------------------------------------------------
 
     async def _user(self, step: Step) -> Any:
-        return await (await self.store.chat(step.chat)).user(step.text, id=step.id)
+        return await (await self.store.chat(step.chat)).user(step.text or "hello", id=step.id)
 
     async def _assistant(self, step: Step) -> Any:
         return await (await self.store.chat(step.chat)).assistant(step.text, run=step.run)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from chatfold.agent import Agent, Chat, Result, Store
-from chatfold.agent.models import Offered, Request, fingerprint
+from chatfold.agent.models import Request, ToolSpec, fingerprint
 from chatfold.agent.tools.sending import UNKNOWN
 from chatfold.eventlog import (
     Compacted,
@@ -216,6 +216,6 @@ async def requests_are_proved(agent: Agent, chat: Chat, entries: Sequence[Entry]
         if isinstance(entry.event, ModelCalled):
             params = entry.event.params
             messages = await (await chat.at(entry.seq - 1)).messages()
-            offered = msgspec.convert(kept[f"tools:{params['tools']}"], tuple[Offered, ...])
+            offered = msgspec.convert(kept[f"tools:{params['tools']}"], tuple[ToolSpec, ...])
             request = Request(kept[f"system:{params['system']}"], messages, offered)
             assert fingerprint(agent.model.payload(request)) == entry.event.request

@@ -29,7 +29,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.eventlog.events import scrub
+from chatfold.eventlog.erasure import scrub
 from chatfold.projections import calls, contexts, lineage, skills
 from chatfold.testing.strategies import same, same_entries
 from tests.support.machines.two_stores import Files, Memory, Side, Who

@@ -1,0 +1,79 @@
+"""World: all that a run asks for which is not in the log. A live run asks models and tools; a rehearsal asks a recording.
+
+What is not here, a run takes from its agent, which says what it is and what it tells a model, and from its chat.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from chatfold.agent.messages import ToolCall
+from chatfold.agent.models import ModelReply, Piece
+from chatfold.agent.summary import Material
+from chatfold.agent.tools import Outcome, Tool, use_tool
+from chatfold.eventlog import Json, Part
+
+if TYPE_CHECKING:
+    from chatfold.agent.agent import Agent
+
+
+class World(Protocol):
+    def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+        """Asks the model; the last thing it gives is the reply. Raises ``ModelFailed``."""
+
+    async def use_tool(self, tool: Tool, call: ToolCall) -> Outcome:
+        """What came of a call. Raises nothing: a failure is an outcome."""
+
+    async def after_crash(self, tool: Tool, call: ToolCall) -> Literal["again", "interrupted"]:
+        """What becomes of a call that a crash left without a result."""
+
+    def summarise(self, material: Material) -> str | Awaitable[str]:
+        """The text that stands for these messages."""
+
+    def draw(self, run: str, name: str, make: Callable[[], Json]) -> Json:
+        """A value that comes from nowhere in the log: a time, an id, a random number."""
+
+    async def pause(self, seconds: float) -> None:
+        """Waits before a model is asked again."""
+
+    @property
+    def send(self) -> Callable[[str, str, tuple[Part, ...]], Awaitable[None]] | None:
+        """Brings parts to the user of a chat: (chat key, an id that stays the same when it is tried again, parts)."""
+
+    def must_yield(self) -> bool:
+        """Shall the run end, although there is a new message, because another chat waits?"""
+
+
+class LiveWorld:
+    """The agent's own model and tools, its summariser and its way to the user."""
+
+    def __init__(self, agent: "Agent") -> None:
+        self._agent = agent
+
+    def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+        return self._agent.model.ask(payload)
+
+    async def use_tool(self, tool: Tool, call: ToolCall) -> Outcome:
+        agent = self._agent
+        return await use_tool(tool, call.args, seconds=agent.tool_seconds, most=agent.tool_output)
+
+    async def after_crash(self, tool: Tool, call: ToolCall) -> Literal["again", "interrupted"]:
+        if tool.after_crash != "ask":
+            return tool.after_crash
+        return await self._agent.on_open_call(call) if self._agent.on_open_call else "interrupted"
+
+    def summarise(self, material: Material) -> str | Awaitable[str]:
+        return self._agent.summarise(material)
+
+    def draw(self, _run: str, _name: str, make: Callable[[], Json]) -> Json:
+        return make()
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    @property
+    def send(self) -> Callable[[str, str, tuple[Part, ...]], Awaitable[None]] | None:
+        return self._agent.send
+
+    def must_yield(self) -> bool:
+        return self._agent.is_wanted_elsewhere()
