@@ -20,7 +20,7 @@ _NEWEST = "newest.snapshot"
 _WINDOW, _WINDOW_KIND = "window", "window 1"
 _APART, _BYTES = 128, 200  # entries between two that stay, at least; bytes of them an entry, at most
 _NEAR = 256  # entries from the end, of the newest
-_SMALL = 1 << 18
+_SMALL = 1 << 16
 
 
 def store_snapshot(
