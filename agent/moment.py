@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 import msgspec
 
+from chatfold import projections  # whose shapes are imported when they are used
 from chatfold.agent.contexts import best_context
 from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.exporting import Form, write_file
@@ -27,9 +28,6 @@ from chatfold.projections import (
     executions,
     outline,
     start,
-    to_anthropic,
-    to_openai,
-    to_openai_responses,
 )
 from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.contexts import window
@@ -169,11 +167,11 @@ class Moment:
             messages = cut(messages, most=most, tokens=tokens, count=count).messages
         match shape:
             case "openai":
-                return to_openai(messages)
+                return projections.to_openai(messages)
             case "openai-responses":
-                return to_openai_responses(messages, model=model)
+                return projections.to_openai_responses(messages, model=model)
             case "anthropic":
-                return to_anthropic(messages, model=model)
+                return projections.to_anthropic(messages, model=model)
         return messages
 
     async def _shown_to_people(self, *unused: object) -> list[dict[str, Any]]:
