@@ -31,8 +31,10 @@ from chatfold.late import late
 
 if TYPE_CHECKING:
     from chatfold.agent.agent import Agent
+    from chatfold.agent.limits import Limits
     from chatfold.agent.models import Model, ModelFailed, ModelReply, ScriptedModel
     from chatfold.agent.models.anthropic import AnthropicModel
+    from chatfold.agent.models.function import model_from
     from chatfold.agent.models.openai import OpenAIModel
     from chatfold.agent.progress import Step
     from chatfold.agent.result import Result
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from chatfold.agent.tools.chat import CHAT_TOOLS
     from chatfold.agent.tools.mcp import Http, Stdio, mcp_tools
     from chatfold.agent.tools.shell import shell_tool
+    from chatfold.agent.tools.skills import SkillFiles
 else:  # a program that only keeps or reads chats does not wait for what an agent needs
     __getattr__ = late(
         __name__,
@@ -54,7 +57,10 @@ else:  # a program that only keeps or reads chats does not wait for what an agen
             "ModelFailed": "chatfold.agent.models",
             "ScriptedModel": "chatfold.agent.models",
             "OpenAIModel": "chatfold.agent.models.openai",
+            "Limits": "chatfold.agent.limits",
+            "model_from": "chatfold.agent.models.function",
             "Result": "chatfold.agent.result",
+            "SkillFiles": "chatfold.agent.tools.skills",
             "Agent": "chatfold.agent.agent",
             "shell_tool": "chatfold.agent.tools.shell",
             "Step": "chatfold.agent.progress",
@@ -69,6 +75,7 @@ __all__ = [
     "AnthropicModel",
     "Chat",
     "Http",
+    "Limits",
     "Model",
     "ModelFailed",
     "ModelReply",
@@ -82,6 +89,7 @@ __all__ = [
     "Result",
     "RunContext",
     "ScriptedModel",
+    "SkillFiles",
     "Stdio",
     "Step",
     "Store",
@@ -91,6 +99,7 @@ __all__ = [
     "assistant",
     "current_run",
     "mcp_tools",
+    "model_from",
     "shell_tool",
     "system",
     "tool",

@@ -1,77 +1,96 @@
 """Agent: a model and its tools, at work in any number of chats.
 
-    agent = Agent(model=model, tools=[read_file], store=Store("./chats"))
-    result = await agent.run("Why does the lexer drop newlines?", chat="telegram-chat-42")
+    async with Agent(OpenAIModel("gpt-5"), store="./chats", tools=[read_file]) as agent:
+        result = await agent.run("Why does the lexer drop newlines?", chat="telegram-42")
 
 The log is the only state. A message is recorded when it arrives, before anything is done about it; every step of a run is
 recorded before the next begins. Kill the process anywhere: ``resume`` goes on, and nothing that was done is done again.
+
+Leaving the block waits for the answers that are under way. If it is left by an exception, by Ctrl-C or because its task
+was cancelled, it takes at most ``Limits.grace`` seconds: runs are stopped where they are and stay open in the log.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Self
 
-from chatfold.agent.chat import Chat, Point
+from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
-from chatfold.agent.lanes import Lanes
-from chatfold.agent.messages import Content, ToolCall, new_id, user
+from chatfold.agent.conversations import Conversations
+from chatfold.agent.lanes import Lanes, WaitsForItself
+from chatfold.agent.limits import Limits
+from chatfold.agent.messages import Content, new_id, user
 from chatfold.agent.models import Model
-from chatfold.agent.result import Result, result_of
+from chatfold.agent.progress import Step
+from chatfold.agent.result import Result, find_result
 from chatfold.agent.run import OnStep, Run
-from chatfold.agent.run_context import MOST_INJECTED, Send
+from chatfold.agent.run_context import Send, is_tool_itself, leave_run, running_chat
 from chatfold.agent.store import Store
 from chatfold.agent.summary import by_looking
 from chatfold.agent.system_prompt import system_text
+from chatfold.agent.threads import left_behind
 from chatfold.agent.tools import Tool, by_name
-from chatfold.agent.tools.skills import SkillFiles, skill_tools
+from chatfold.agent.tools.skills import SkillFiles
 from chatfold.agent.world import LiveWorld, World
-from chatfold.eventlog import (
-    ChatExists,
-    Entry,
-    Json,
-    MessageAdded,
-    ModelCalled,
-    NoSuchChat,
-    RunFinished,
-    RunStarted,
-)
-from chatfold.projections import executions, turn
-from chatfold.projections.text import text_of
+from chatfold.eventlog import Entry, Json, NoSuchPoint, Storage
+from chatfold.projections import turn
+
+_log = logging.getLogger("chatfold")
+
+About = Callable[[str], Mapping[str, Json] | Awaitable[Mapping[str, Json]]]
 
 
-class Agent:
+class Agent(Conversations):
+    """Answers the messages of its chats with a model and tools.
+
+    ``model``: an ``OpenAIModel``, an ``AnthropicModel``, ``model_from(function)``, or anything with the methods of ``Model``.
+    ``store``: where its chats are: a ``Store``, which stays yours to close, or the place of one; memory without it.
+    ``tools``: what the model may call: functions, ``Tool``, ``SkillFiles``.
+    ``instructions``: the text that the model is told before a conversation.
+    ``name``: who the log says has run; agents with several names can share a chat.
+    ``folder``: profile and memory files, told before the instructions; see ``system_prompt``.
+    ``about``: a function from a chat's key to what the model is told of the chat, a line a name; it may be async.
+    ``policy``: when older messages are put behind a summary. ``summarise``: who writes it.
+    ``send``: brings what ``chat_send`` sends to the user: (chat key, an id that stays the same when it is tried again, parts).
+    ``on_step``: is told what happens in every run, as it happens.
+    ``limits``: steps, retries, seconds; see ``Limits``.
+    """
+
     def __init__(
         self,
-        *,
         model: Model,
-        tools: Iterable[Tool] = (),
-        store: Store | None = None,
-        name: str = "",
+        *,
+        store: Store | Storage | Path | str | None = None,
+        tools: Iterable[Tool | SkillFiles | Callable[..., Any]] = (),
         instructions: str = "",
+        name: str = "",
         folder: Path | str | None = None,
-        skills: Path | str | None = None,
-        about: Callable[[str], Mapping[str, Json] | Awaitable[Mapping[str, Json]]] | None = None,
+        about: About | None = None,
         policy: Policy = DEFAULT,
         summarise: Summarise = by_looking,
         send: Send | None = None,
         on_step: OnStep | None = None,
-        on_open_call: Callable[[ToolCall], Awaitable[Literal["again", "interrupted"]]] | None = None,
-        side_by_side: int = 8,
-        steps: int = 30,
-        retries: int = 3,
-        tool_seconds: float = 120.0,
-        tool_output: int = 50_000,
-        most_injected: int = MOST_INJECTED,
-        debounce: float = 0.0,
-        at_most: float = 2.0,
-        cancel_on_new_input: bool = False,
+        limits: Limits = Limits(),  # noqa: B008 (nobody can change it)
     ) -> None:
+        if not (callable(getattr(model, "payload", None)) and callable(getattr(model, "ask", None))):
+            raise TypeError(
+                f"model: expected OpenAIModel(…), AnthropicModel(…) or model_from(function), got {model!r}"
+            )
+        if not isinstance(store, Store | Storage | Path | str | None):
+            raise TypeError(f"store: expected a Store or the place of one, got {store!r}")
+        super().__init__(
+            store if isinstance(store, Store) else Store.memory() if store is None else Store(store)
+        )
+        self._owns_store = not isinstance(store, Store)
+        tools = list(tools)
+        self.skills = [one for one in tools if isinstance(one, SkillFiles)]
+        plain = [one for one in tools if not isinstance(one, SkillFiles)]
+        self.tools = by_name([*plain, *(tool for files in self.skills for tool in files.tools)])
         self.model = model
-        self.skills = SkillFiles(skills) if skills is not None else None
-        self.tools = by_name([*tools, *(skill_tools(self.skills) if self.skills else ())])
-        self.store = store if store is not None else Store.memory()
         self.name = name
         self.instructions = instructions
         self.folder = Path(folder) if folder is not None else None
@@ -80,32 +99,46 @@ class Agent:
         self.summarise = summarise
         self.send = send
         self.on_step = on_step
-        self.on_open_call = on_open_call
-        self.steps = steps
-        self.retries = retries
-        self.tool_seconds = tool_seconds
-        self.tool_output = tool_output
-        self.most_injected = most_injected
-        self.debounce = debounce
-        self.at_most = at_most
-        self.cancel_on_new_input = cancel_on_new_input
-        self.world: World = LiveWorld(
-            self
-        )  # what comes from outside of the log; a rehearsal has one of its own
-        self.conversation: Chat | None = None  # the one that was made, loaded or forked last
-        self._lanes = Lanes(side_by_side)
+        self.limits = limits
+        self.world: World = LiveWorld(self)  # what is not in the log; a rehearsal has one of its own
+        self._lanes = Lanes(limits.chats)
         self._runs: dict[tuple[int, str], Run] = {}  # by the chat
-        self._stores: dict[Path, Store] = {}  # of conversations that were given as paths
-        self._later: set[asyncio.Future[Result | None]] = set()
+        self._tasks: set[asyncio.Task[Result | None]] = set()  # answers that are under way
+        self._later: set[asyncio.Task[Result | None]] = set()  # those of them that nobody waits for
         self._failed: list[Exception] = []  # by what was done in the background
+        self._owner: asyncio.Task[Any] | None = None  # the task that entered the block
+
+    def __repr__(self) -> str:
+        tools = ", ".join(self.tools) or "no tools"
+        return f"Agent({self.name!r}, {getattr(self.model, 'name', self.model)!r}, {tools})"
 
     async def __aenter__(self) -> Self:
+        self._owner = asyncio.current_task()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.wait_idle()
-        for store in (self.store, *self._stores.values()):
-            await store.close()
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                await self.wait_idle()
+        finally:
+            await self._shut_down()
+
+    async def _shut_down(self) -> None:
+        """Stops what is under way, which stays open in the log; closes what the agent opened."""
+        self._owner = None
+        for run in self._runs.values():
+            run.is_left_open = True
+        tasks = {task for task in self._tasks if not task.done()}
+        for task in tasks:
+            task.cancel()
+        try:
+            if tasks:
+                _, tasks = await asyncio.wait(tasks, timeout=self.limits.grace)
+        finally:
+            if stuck := [*left_behind(), *(task.get_name() for task in tasks)]:
+                _log.warning("left behind at shutdown, still running: %s", ", ".join(stuck))
+            for store in (*([self.store] if self._owns_store else ()), *self._stores.values()):
+                await store.close()
 
     # --- what arrives ------------------------------------------------------------------------------------
 
@@ -116,15 +149,50 @@ class Agent:
         id: str | None = None,
         meta: Mapping[str, Json] | None = None,
         on_step: OnStep | None = None,
+        interrupt: bool = False,
     ) -> Result:
         """Records the message, then answers it, with all that arrived before; gives what came of it.
 
-        While a run is under way in this chat, it sees the message in its next step; the result is then that run's, and so are
-        the steps that callbacks are told of. Not from within a tool of this agent: it would wait for its own run.
+            result = await agent.run("and the docs?", chat="telegram-42", id="telegram-991")
+            result.text, result.outcome
+
+        ``chat``: its key, or the chat; the current conversation without it. ``id``: the platform's; a message that is delivered
+        twice is recorded and answered once. ``interrupt``: a model that is being asked in this chat is asked anew, with it.
+
+        While a run is under way in this chat, it sees the message in its next step; the result is then that run's. Raises
+        what a bug in the model or a callback raises; what a provider refuses is ``result.error``. If the caller is cancelled,
+        so is the run; if that is the task which entered the agent's block, the run is stopped when the block is left.
         """
         chat = await self._chat(chat)
-        entry = await self._record(chat, content, id, meta)
-        return await self._answer(chat, entry.seq, on_step)
+        entry = await self._record(chat, content, id, meta, interrupt=interrupt)
+        return await self._wait_for(self._answer(chat, entry.seq, on_step), chat)
+
+    async def stream(
+        self,
+        *content: Content,
+        chat: str | Chat | None = None,
+        id: str | None = None,
+        meta: Mapping[str, Json] | None = None,
+    ) -> AsyncIterator[Step]:
+        """Like ``run``, and yields what happens as it happens; the last step, of type ``result``, has the result.
+
+        async for step in agent.stream("go on", chat="telegram-42"):
+            print(step.text)
+        """
+        steps: asyncio.Queue[Step] = asyncio.Queue()
+        asking = asyncio.ensure_future(
+            self.run(*content, chat=chat, id=id, meta=meta, on_step=steps.put_nowait)
+        )
+        asking.add_done_callback(lambda _: steps.put_nowait(Step("result", "")))
+        try:
+            while (step := await steps.get()).type != "result":
+                yield step
+            result = await asking
+            yield Step("result", result.text, result.run, failed=result.outcome != "done", result=result)
+        finally:
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait((asking,))
 
     async def submit(
         self,
@@ -132,55 +200,60 @@ class Agent:
         chat: str | Chat | None = None,
         id: str | None = None,
         meta: Mapping[str, Json] | None = None,
+        interrupt: bool = False,
     ) -> Entry:
-        """Records the message and returns; it is answered in the background. See ``wait_idle``."""
+        """Records the message and returns its entry; it is answered in the background. See ``wait_idle``."""
         chat = await self._chat(chat)
-        entry = await self._record(chat, content, id, meta)
-        self._in_background(self._answer(chat, entry.seq, None))
+        entry = await self._record(chat, content, id, meta, interrupt=interrupt)
+        self._in_background(chat, entry.seq)
         return entry
 
     async def resume(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result | None:
         """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
         chat = await self._chat(chat)
-        return await self._answer(chat, chat[turn].said, on_step) if chat[turn].is_open else None
-
-    async def regenerate(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result:
-        """Asks the model about the chat as it is, whoever's turn it is: in a fork, to have another answer."""
-        chat = await self._chat(chat)
-        async with self._lanes.of(_lane(chat)), chat.log.storage.lease(chat.key):
-            return await self._work(chat, "", on_step)
+        if not chat[turn].is_open:
+            return None
+        return await self._wait_for(self._answer(chat, chat[turn].said, on_step), chat)
 
     async def resume_all(self) -> list[str]:
-        """The same in the background for all chats that need it; says which."""
-        keys = [listed.key async for listed in self.store.chats() if listed.is_open]
-        for key in keys:
-            self._in_background(self.resume(key))
-        return keys
+        """The same in the background for all chats that need it; gives their keys. Imported chats are left alone."""
+        found = [
+            one async for one in self.store.chats() if one.is_open and "imported" not in one.outline.words
+        ]
+        for one in found:
+            chat = await self.store.chat(one.key)
+            if chat[turn].is_open:
+                self._in_background(chat, chat[turn].said)
+        return [one.key for one in found]
+
+    async def regenerate(self, chat: str | Chat | None = None, *, on_step: OnStep | None = None) -> Result:
+        """Asks the model again. An answer that stands is taken back first; the log keeps it. NoSuchPoint if nothing was asked."""
+        chat = await self._chat(chat)
+        return await self._wait_for(self._regenerate(chat, on_step), chat)
 
     async def wait_idle(self) -> None:
-        """Returns when everything that was accepted is answered; raises what went wrong in the background, if anything did."""
+        """Returns when everything that was submitted is answered; raises what went wrong in the background, if anything did."""
         while self._later:
             await asyncio.wait(self._later)
         if self._failed:
             failed, self._failed = self._failed, []
             raise ExceptionGroup("in the background", failed)
 
-    def _in_background(self, work: Awaitable[Result | None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._later.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Future[Result | None]) -> None:
-        self._later.discard(task)
-        if not task.cancelled() and isinstance(error := task.exception(), Exception):
-            self._failed.append(error)
-
     async def _record(
-        self, chat: Chat, content: Sequence[Content], id: str | None, meta: Mapping[str, Json] | None
+        self,
+        chat: Chat,
+        content: Sequence[Content],
+        id: str | None,
+        meta: Mapping[str, Json] | None,
+        *,
+        interrupt: bool,
     ) -> Entry:
+        message = user(*content, meta=meta)
+        if not any(getattr(part, "text", part) for part in message.parts):
+            raise ValueError("the message is empty: agent.run('text', chat='key')")
         before = (await chat.now()).seq
-        [entry] = await chat.record(user(*content, meta=meta), id=id)
-        if self.cancel_on_new_input and entry.seq > before and _lane(chat) in self._runs:
+        [entry] = await chat.record(message, id=id)
+        if interrupt and entry.seq > before and _lane(chat) in self._runs:
             self._runs[_lane(chat)].interrupted.set()
         return entry
 
@@ -190,25 +263,64 @@ class Agent:
             return self.conversation or await self.new_conversation(new_id("chat"))
         return await self.store.chat(chat) if isinstance(chat, str) else chat
 
-    # --- answering ---------------------------------------------------------------------------------------
+    # --- answers under way -------------------------------------------------------------------------------
+
+    def _start(self, work: Coroutine[Any, Any, Result], chat: Chat) -> asyncio.Task[Result | None]:
+        task: asyncio.Task[Result | None] = asyncio.create_task(work, name=f"a run in the chat {chat.key!r}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _wait_for(self, work: Coroutine[Any, Any, Result], chat: Chat) -> Result:
+        outer = self._outer_lane()
+        if outer is not None and is_tool_itself():
+            try:
+                self._lanes.check(_lane(chat), outer)
+            except WaitsForItself:
+                work.close()
+                raise
+        task = self._start(work, chat)
+        try:
+            result = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done() and asyncio.current_task() is not self._owner:
+                task.cancel()
+                await asyncio.wait((task,))
+            raise
+        assert result is not None
+        return result
+
+    def _in_background(self, chat: Chat, seq: int) -> None:
+        with leave_run():  # a tool that begins it does not wait for it
+            task = self._start(self._answer(chat, seq, None), chat)
+        self._later.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Result | None]) -> None:
+        self._later.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._failed.append(error)
 
     async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
         # In this process whoever came first; among processes one at a time, so that a run without an end is a dead one.
-        async with self._lanes.of(_lane(chat)), chat.log.storage.lease(chat.key):
-            result = await self._answered(chat, seq) or await self._attempt(chat, seq, on_step)
+        async with self._lanes.of(_lane(chat), self._outer_lane()), chat.log.storage.lease(chat.key):
+            result = await self._find_answer(chat, seq) or await self._attempt(chat, seq, on_step)
             tail = (await chat.now())[turn]
         if tail.is_waiting and result.outcome == "done" and not self._lanes.is_awaited(_lane(chat)):
-            self._in_background(
-                self._answer(chat, tail.said, on_step)
-            )  # of somebody who does not wait for it
+            self._in_background(chat, tail.said)  # of somebody who does not wait for it
         return result
 
-    async def _answered(self, chat: Chat, seq: int) -> Result | None:
+    def _outer_lane(self) -> tuple[int, str] | None:
+        """The lane of the run whose tool we are called by."""
+        outer = running_chat()
+        return _lane(outer) if outer is not None and _lane(outer) in self._runs else None
+
+    async def _find_answer(self, chat: Chat, seq: int) -> Result | None:
         """If there is nothing left to do about this message. Whoever was cancelled took nobody else's answer along."""
         state = (await chat.now())[turn]
         if state.run or state.called < seq:
             return None
-        result = await self._result(chat, seq)
+        result = await find_result(chat, seq)
         return result if result.outcome != "cancelled" else None
 
     async def _attempt(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
@@ -219,101 +331,52 @@ class Agent:
             result = await self._work(chat, "", on_step)
         return result
 
+    async def _regenerate(self, chat: Chat, on_step: OnStep | None) -> Result:
+        async with self._lanes.of(_lane(chat), self._outer_lane()), chat.log.storage.lease(chat.key):
+            now = await chat.now()
+            if not now[turn].said:
+                raise NoSuchPoint("nothing was asked yet", chat=chat.key, seq=now.seq)
+            if (await now.messages())[-1].role != "user":
+                await chat.rewind(now[turn].said, "regenerate")
+            return await self._work(chat, "", on_step)
+
     async def _settle(self, chat: Chat) -> None:
         """Waits until nothing has arrived for a while, so that a burst is answered as one."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.at_most
+        end = loop.time() + self.limits.debounce_most
         said = -1
-        while self.debounce and said != (await chat.now())[turn].said and loop.time() < end:
+        while self.limits.debounce and said != (await chat.now())[turn].said and loop.time() < end:
             said = chat[turn].said
-            await asyncio.sleep(self.debounce)
+            await asyncio.sleep(self.limits.debounce)
 
     async def _work(self, chat: Chat, run: str, on_step: OnStep | None) -> Result:
         """``run``: the one to go on with, if there is one."""
         run = run or new_id("run")
         callbacks = [callback for callback in (self.on_step, on_step) if callback is not None]
         going = self._runs[_lane(chat)] = Run(self, chat, run, self.world, callbacks)
+        moment = f"Now: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\nrequestId: {run}"
         try:
-            return await going.go(f"Now: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\nrequestId: {run}")
+            return await going.go(moment if self.limits.tell_time else "")
         finally:
-            del self._runs[_lane(chat)]
+            with suppress(KeyError):
+                del self._runs[_lane(chat)]
 
-    async def _result(self, chat: Chat, seq: int) -> Result:
-        """Of the first run that asked a model after this entry and was not cancelled; if there is none, of the last one."""
-        found: Entry | None = None
-        asked = False
-        async for entry in chat.entries(seq):
-            match entry.event:
-                case _ if entry.run is None:
-                    continue
-                case ModelCalled():
-                    found, asked = entry, True
-                case RunFinished(outcome=outcome) if asked:
-                    if outcome != "cancelled":
-                        break
-                    asked = False
-                case _ if found is None or isinstance(entry.event, RunStarted):
-                    found = entry
-        if found is None or found.run is None:  # somebody answered it without an agent
-            said = [one.event async for one in chat.entries(seq) if isinstance(one.event, MessageAdded)]
-            return Result(
-                "", next(text_of(one.parts) for one in said if one.role == "assistant"), outcome="done"
-            )
-        started = chat[executions].started
-        began = started[started.upto(found.seq) - 1]
-        return result_of(found.run, [one async for one in chat.entries(began)])
+    # --- what a run reads of its agent -------------------------------------------------------------------
 
     async def system(self, chat: Chat) -> str:
+        """What the model is told before the conversation of this chat."""
         about = self.about(chat.key) if self.about else {}
         return await system_text(
             chat,
             about=await about if isinstance(about, Awaitable) else about,
             folder=self.folder,
             instructions=self.instructions,
-            skills_told=self.skills.told() if self.skills else "",
+            skills_told="\n\n".join(filter(None, (files.told() for files in self.skills))),
         )
 
     def is_wanted_elsewhere(self) -> bool:
+        """Does another chat wait for its turn?"""
         return self._lanes.is_crowded
-
-    # --- conversations -----------------------------------------------------------------------------------
-
-    async def new_conversation(self, where: Path | str) -> Chat:
-        """``where``: a key in the agent's store, or a path, ``chats/task-001``, in a store of its own in ``chats``."""
-        store, key = self._place(where)
-        chat = await store.chat(key)
-        if chat.seq:
-            raise ChatExists("there is a conversation of this key already", chat=key)
-        self.conversation = chat
-        return chat
-
-    async def load_conversation(self, where: Path | str) -> Chat:
-        store, key = self._place(where)
-        chat = await store.chat(key)
-        if not chat.seq:
-            raise NoSuchChat("there is no such conversation", chat=key)
-        self.conversation = chat
-        return chat
-
-    async def fork_conversation(self, where: Path | str, *, at: Point | None = None) -> Chat:
-        """The current conversation, gone on with elsewhere; the original stays as it is."""
-        current = self.conversation
-        if current is None:
-            raise NoSuchChat("there is no conversation to fork: make or load one first")
-        store, key = self._place(where)
-        if store.log is current.log:
-            self.conversation = await current.fork(key, at)
-        else:  # a fork shares its parent's files; between two stores there are none to share
-            if at is not None:
-                raise ValueError("a conversation is forked at an earlier point within its own store")
-            self.conversation = await store.import_chat(current, key)
-        return self.conversation
-
-    def _place(self, where: Path | str) -> tuple[Store, str]:
-        if isinstance(where, str):
-            return self.store, where
-        folder = where.parent.absolute()
-        return self._stores.setdefault(folder, Store(folder)), where.name.removesuffix(".jsonl")
 
 
 def _lane(chat: Chat) -> tuple[int, str]:

@@ -11,8 +11,11 @@ from datetime import datetime
 from typing import Literal, Self, TypeAlias
 from weakref import WeakMethod
 
+from msgspec.structs import replace
+
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise, compact, due, halved, size
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
+from chatfold.agent.errors import PromptTooLarge
 from chatfold.agent.exporting import Form
 from chatfold.agent.kept_prompt import IdleTimer, KeptPrompt
 from chatfold.agent.messages import (
@@ -371,15 +374,25 @@ class Chat(Moment):
         summarise: Summarise = by_looking,
         count: Counter = estimate,
     ) -> list[Entry]:
-        """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised."""
+        """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised.
+
+        If half the size cannot be reached, as small as possible; PromptTooLarge if that is no smaller than what was refused.
+        """
         from chatfold.agent.models.errors import is_too_long  # noqa: PLC0415 (for those who ask models)
 
         if not is_too_long(error):
             raise error
         now = await self.now()
         prompt = await now.cut(count=count)
-        tighter = halved(policy, max(size(now.view, prompt.messages, count), prompt.tokens.count))
-        return await compact(self, tighter, summarise, "provider_error", count)
+        refused = max(size(now.view, prompt.messages, count), prompt.tokens.count)
+        tighter = halved(policy, refused)
+        try:
+            return await compact(self, tighter, summarise, "provider_error", count)
+        except PromptTooLarge as least:
+            if least.tokens >= refused:
+                raise
+            tighter = replace(tighter, budget=least.tokens)
+            return await compact(self, tighter, summarise, "provider_error", count)
 
     async def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
         """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""

@@ -13,6 +13,7 @@ import msgspec
 
 from chatfold.agent.masking import masked
 from chatfold.agent.messages import ToolCall
+from chatfold.agent.result import Result
 from chatfold.agent.tools import Outcome
 from chatfold.eventlog import Data, File, Json, Part, Text
 from chatfold.projections.shapes.values import clean
@@ -24,14 +25,19 @@ _LOOKED_AT = 4 * MOST  # of any text: more cannot end up in a digest
 
 
 class Step(msgspec.Struct, frozen=True):
-    """``piece``: some of an answer. ``assistant``: what the model said. ``step_finish``: what a tool did."""
+    """Something that happens in a run.
 
-    type: Literal["piece", "assistant", "step_finish"]
+    ``piece``: some of an answer. ``assistant``: what the model said. ``step_finish``: what a tool did, in a few words.
+    ``result``: the last step of ``agent.stream``, with the ``result``.
+    """
+
+    type: Literal["piece", "assistant", "step_finish", "result"]
     text: str
     run: str = ""
     kind: str = "text"  # of a piece: or reasoning
     tool: str = ""
     failed: bool = False
+    result: Result | None = None
 
 
 def answer_step(parts: Iterable[Part], run: str, previous: str = "") -> Step | None:

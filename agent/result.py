@@ -1,23 +1,30 @@
 """What a run came to, read from its entries: so it is the same whoever began it, and however often it was killed."""
 
 from collections.abc import Iterable
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from chatfold.agent.chat import Chat
 from chatfold.eventlog import (
     Entry,
     Json,
     MessageAdded,
+    ModelCalled,
     ModelReturned,
     RunFinished,
+    RunStarted,
     SendConfirmed,
     SendRequested,
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections import executions
 from chatfold.projections.shapes.values import words_of
 from chatfold.projections.text import text_of
 from chatfold.projections.usage import Spent, spent
+
+Outcome: TypeAlias = Literal["", "done", "failed", "cancelled", "limit"]
 
 
 class Use(msgspec.Struct):
@@ -37,7 +44,7 @@ class Result(msgspec.Struct):
     text: str = ""
     tool_calls: list[Use] = []
     usage: Spent = Spent()
-    outcome: str = ""  # done, failed, cancelled, limit; empty while it goes on
+    outcome: Outcome = ""  # empty while it goes on
     error: str = ""
 
     @property
@@ -75,3 +82,27 @@ def result_of(run: str, entries: Iterable[Entry]) -> Result:
                 result.outcome, result.error = outcome, error
     result.text = sent or result.text
     return result
+
+
+async def find_result(chat: Chat, seq: int) -> Result:
+    """Of the first run that asked a model after this entry and was not cancelled; if there is none, of the last one."""
+    found: Entry | None = None
+    asked = False
+    async for entry in chat.entries(seq):
+        match entry.event:
+            case _ if entry.run is None:
+                continue
+            case ModelCalled():
+                found, asked = entry, True
+            case RunFinished(outcome=outcome) if asked:
+                if outcome != "cancelled":
+                    break
+                asked = False
+            case _ if found is None or isinstance(entry.event, RunStarted):
+                found = entry
+    if found is None or found.run is None:  # somebody answered it without an agent
+        said = [one.event async for one in chat.entries(seq) if isinstance(one.event, MessageAdded)]
+        return Result("", next(text_of(one.parts) for one in said if one.role == "assistant"), outcome="done")
+    started = chat[executions].started
+    began = started[started.upto(found.seq) - 1]
+    return result_of(found.run, [one async for one in chat.entries(began)])

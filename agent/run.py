@@ -13,11 +13,14 @@ it asks of its ``World``.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from chatfold.agent.chat import Chat
-from chatfold.agent.compaction import due
-from chatfold.agent.errors import SummaryFailed
+from chatfold.agent.compaction import DEFAULT, due
+from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.masking import masked
 from chatfold.agent.messages import ToolCall, injected
 from chatfold.agent.models import ModelFailed, ModelReply, Piece
@@ -130,14 +133,14 @@ class Run:
         await self._recover(await self.chat.open_calls())
         if _is_answered(own) and not (await self.chat.now())[turn].is_waiting:
             return "done", ""
-        while done < self.agent.steps:
+        while done < self.agent.limits.steps:
             done += 1
             reply = await self._reply(moment)
             if reply.calls:
                 await self._use(await self.chat.open_calls())
             elif not (await self.chat.now())[turn].is_waiting or self.world.must_yield():
                 return "done", ""  # what came meanwhile is answered now, or when it is this chat's turn again
-        return "limit", f"no answer within {self.agent.steps} steps"
+        return "limit", f"no answer within {self.agent.limits.steps} steps"
 
     async def _take_up(self) -> None:
         """What the log has of the run, if it was begun before."""
@@ -152,7 +155,7 @@ class Run:
             record=self.record,
             send=self.world.send,
             draw=self.world.draw,
-            most=self.agent.most_injected,
+            most=self.agent.limits.injections,
             so_far=so_far,
         )
 
@@ -161,26 +164,30 @@ class Run:
     async def _reply(self, moment: str) -> ModelReply:
         """The model's reply, recorded. A prompt that is too long is compacted; what may pass is tried again."""
         waited = tightened = 0
-        most = self.agent.retries
+        most = self.agent.limits.retries
         while True:
             await self._make_room(moment)
             payload = (await self._request(moment)).payload
             try:
                 reply = await self._stream(payload)
-            except ModelFailed as error:
+            except Exception as error:
+                failure = error if isinstance(error, ModelFailed) else None
+                is_long = is_too_long(error)
+                if failure is None and not is_long:  # a bug of the model's
+                    raise
                 text = masked(str(error))
-                if is_too_long(error) and tightened < most:
+                if is_long and tightened < most:
                     tightened += 1
                     await self.record(ModelReturned(error=text, meta={"retry": "compacted"}))
                     await self.chat.compact_after(error, self.agent.policy, summarise=self.world.summarise)
-                elif error.again and waited < most:
-                    seconds = error.after if error.after is not None else 0.5 * 2**waited
+                elif failure and failure.again and waited < most:
+                    seconds = failure.after if failure.after is not None else 0.5 * 2**waited
                     waited += 1
                     await self.record(ModelReturned(error=text, meta={"retry": waited, "wait": seconds}))
                     await self.world.pause(seconds)
                 else:
                     await self.record(ModelReturned(error=text))
-                    raise
+                    raise ModelFailed(text) from error
             else:
                 if reply is not None:
                     return reply
@@ -191,10 +198,19 @@ class Run:
         if due(now.view, await now.messages(), policy) is None:
             return
         await self._begin(moment)
+        summarise = self.world.summarise
         try:
-            await self.chat.compact_if_due(policy, summarise=self.world.summarise)
+            await self.chat.compact_if_due(policy, summarise=summarise)
         except SummaryFailed as error:
             await self.record(Noted("compaction_failed", masked(error.args[0])))
+        except PromptTooLarge as least:
+            if policy != DEFAULT:
+                raise
+            # The default budget is a guess: as much as can be hidden is, and the provider decides about the rest.
+            with suppress(PromptTooLarge, SummaryFailed):
+                await self.chat.compact(
+                    replace(policy, budget=least.tokens), summarise=summarise, trigger="tokens"
+                )
 
     async def _request(self, moment: str) -> Recorded:
         """What is sent, recorded; made anew, with what has come, until nothing came while it was written down."""

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from chatfold.agent.chat import Chat
+from chatfold.agent.limits import Limits
 from chatfold.eventlog import (
     ChatfoldError,
     ContextCleared,
@@ -27,8 +28,6 @@ from chatfold.eventlog import (
 
 RUNTIME = "runtime"
 """The source of what every run is told, which does not count."""
-MOST_INJECTED = 120
-"""In one run, unless the agent says otherwise."""
 
 Send: TypeAlias = Callable[[str, str, tuple[Part, ...]], Awaitable[None]]
 """Brings parts to the user of a chat: (chat key, an id that is the same when it is tried again, parts)."""
@@ -56,7 +55,7 @@ class RunContext:
         record: Record | None = None,
         send: Send | None = None,
         draw: Draw | None = None,
-        most: int = MOST_INJECTED,
+        most: int = Limits().injections,
         so_far: Iterable[Entry] = (),
     ) -> None:
         self.chat = chat
@@ -109,7 +108,8 @@ class RunContext:
         self._known.clear()
 
 
-_current: ContextVar[RunContext] = ContextVar("chatfold_run")
+_current: ContextVar[RunContext | None] = ContextVar("chatfold_run", default=None)
+_task: ContextVar[asyncio.Task[Any] | None] = ContextVar("chatfold_task", default=None)
 _call: ContextVar[str] = ContextVar("chatfold_call", default="")
 
 
@@ -125,10 +125,26 @@ def within(context: RunContext) -> Iterator[None]:
 
 def current_run() -> RunContext:
     """That of the run this is called by."""
+    context = _current.get()
+    if context is None:
+        raise NotRunning("there is no run here")
+    return context
+
+
+def running_chat() -> Chat | None:
+    """The chat of the run this is called by; None outside of a run."""
+    context = _current.get()
+    return context.chat if context is not None else None
+
+
+@contextmanager
+def leave_run() -> Iterator[None]:
+    """Tasks that are begun here are not the run's."""
+    token = _current.set(None)
     try:
-        return _current.get()
-    except LookupError:
-        raise NotRunning("there is no run here") from None
+        yield
+    finally:
+        _current.reset(token)
 
 
 def call_id() -> str:
@@ -140,6 +156,12 @@ def enter(context: RunContext, call: str) -> None:
     """From here on, in this task and those that it starts."""
     _current.set(context)
     _call.set(call)
+    _task.set(asyncio.current_task())
+
+
+def is_tool_itself() -> bool:
+    """Is the task that we are in the tool's, and not one that it started?"""
+    return _task.get() is asyncio.current_task()
 
 
 async def inject_system_once(text: str, *, fingerprint: str, source: str = "") -> Refusal | None:

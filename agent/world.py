@@ -54,13 +54,12 @@ class LiveWorld:
         return self._agent.model.ask(payload)
 
     async def use_tool(self, tool: Tool, call: ToolCall) -> Outcome:
-        agent = self._agent
-        return await use_tool(tool, call.args, seconds=agent.tool_seconds, most=agent.tool_output)
+        limits = self._agent.limits
+        return await use_tool(tool, call.args, seconds=limits.tool_seconds, most=limits.tool_output)
 
     async def after_crash(self, tool: Tool, call: ToolCall) -> Literal["again", "interrupted"]:
-        if tool.after_crash != "ask":
-            return tool.after_crash
-        return await self._agent.on_open_call(call) if self._agent.on_open_call else "interrupted"
+        decide = tool.after_crash
+        return decide if isinstance(decide, str) else await decide(call)
 
     def summarise(self, material: Material) -> str | Awaitable[str]:
         return self._agent.summarise(material)

@@ -24,12 +24,12 @@ from chatfold import (
     ModelReply,
     OpenAIModel,
     ScriptedModel,
-    Store,
     Text,
     ToolCall,
     tool,
 )
 from chatfold.agent import Model
+from chatfold.agent.tools.skills import SkillFiles
 from chatfold.eventlog import Part
 
 ORDERS = {7: "on its way, arrives on Friday", 8: "delivered on Monday"}
@@ -43,7 +43,12 @@ def order_status(order: int) -> str:
     return ORDERS.get(order, "there is no such order")
 
 
-@tool(after_crash="ask")  # it moves money: a person decides whether it is done again
+async def ask_person(call: Any) -> Any:
+    print(f"bot: I was interrupted in {call.name} {call.args}. Do it again? [y/n] ", end="", flush=True)
+    return "again" if (await asyncio.to_thread(sys.stdin.readline)).strip() == "y" else "interrupted"
+
+
+@tool(after_crash=ask_person)  # it moves money: a person decides whether it is done again
 async def refund(order: int) -> str:
     """Pays an order back."""
     await asyncio.sleep(1)  # a moment to kill it in
@@ -52,11 +57,6 @@ async def refund(order: int) -> str:
 
 async def to_terminal(_key: str, _id: str, parts: tuple[Part, ...]) -> None:
     print("bot:", *(part.text for part in parts if isinstance(part, Text)), flush=True)
-
-
-async def ask_person(call: Any) -> Any:
-    print(f"bot: I was interrupted in {call.name} {call.args}. Do it again? [y/n] ", end="", flush=True)
-    return "again" if (await asyncio.to_thread(sys.stdin.readline)).strip() == "y" else "interrupted"
 
 
 RULES: tuple[tuple[str, str, Callable[[str], dict[str, Any]]], ...] = (
@@ -103,12 +103,10 @@ async def main() -> None:
     given = parser.parse_args()
     agent = Agent(
         model=model_of(given.model),
-        tools=[*CHAT_TOOLS, order_status, refund],
-        store=Store(given.store),
+        tools=[*CHAT_TOOLS, order_status, refund, SkillFiles(Path(__file__).parent / "skills")],
+        store=given.store,
         instructions=INSTRUCTIONS,
-        skills=Path(__file__).parent / "skills",
         send=to_terminal,
-        on_open_call=ask_person,
     )
     async with agent:
         if await agent.resume(given.chat):

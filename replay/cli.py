@@ -31,6 +31,9 @@ VERBS = {
     "search": ("chats", "Words in all chats, or in one"),
     "stats": ("history", "Tokens, turns, tools, and the size of the context over time"),
     "fork": ("change", "A chat of its own from any point of another"),
+    "redact": ("change", "Erase what entries say, for good"),
+    "compact": ("change", "Put older messages behind a summary"),
+    "delete": ("change", "Delete chats, for good"),
     "replay": (
         "verify",
         "Fold again, compare every fingerprint; or run an agent's code against the recording",
@@ -95,7 +98,7 @@ class Verbs(click.Group):
 @click.option(
     "--store",
     metavar="PLACE",
-    help="The store: a folder, or postgresql://user@host/database?schema=name. Default: $CHATFOLD_STORE, ./chats, or here.",
+    help="The store: a folder, or postgresql://user@host/database?schema=name. Default: $CHATFOLD_STORE, or the one in this folder.",
 )
 @click.version_option(package_name="chatfold", prog_name="chatfold")
 @click.pass_context

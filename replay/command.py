@@ -91,7 +91,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--raw", is_flag=True, help="Text as it is, whatever it does to your terminal."),
         click.option("--json", "as_json", is_flag=True, help='For programs: JSON objects with "v":1.'),
         click.option(
-            "--store", metavar="PLACE", help="The store. Default: $CHATFOLD_STORE, ./chats, or here."
+            "--store", metavar="PLACE", help="The store. Default: $CHATFOLD_STORE, or the one in this folder."
         ),
     ):
         command = option(command)
@@ -135,6 +135,15 @@ async def moment_meant(chat: Chat, meant: Address) -> Moment:
     return await chat.at(seq) if meant.last else await chat.now()
 
 
+def confirm(*, yes: bool) -> None:
+    """Asks whether to go on. Without a terminal nobody can be asked: then ``--yes`` says it."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nothing was changed: this needs a terminal to ask on, or --yes")
+    click.confirm("Go on?", abort=True, err=True)
+
+
 def path_of(text: str) -> Path | None:
     """The export or the chat's folder that is meant, if it is one."""
     if os.sep not in text and not text.endswith(".jsonl"):
@@ -162,12 +171,14 @@ def complete_chat(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
     """For the shell: the keys that begin so."""
     above = ctx.parent.params if ctx.parent else {}
 
+    import shlex  # noqa: PLC0415 (for whoever completes)
+
     async def keys() -> list[str]:
         async with store_of(ctx.params.get("store") or above.get("store"), keep_caches=False) as place:
             return sorted([key async for key in place.log.chats() if key.startswith(incomplete)])
 
     try:
-        return [key for key in asyncio.run(keys()) if key.isprintable()]
+        return [shlex.quote(key) for key in asyncio.run(keys()) if key.isprintable()]
     except (ChatfoldError, OSError):  # a shell that completes wants no messages
         return []
 

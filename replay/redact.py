@@ -297,10 +297,10 @@ class _RedactedLog(Log):
 
 
 class Redacted:
-    """A chat after the rules, to be exported in any form. ``report``: what they found."""
+    """A chat after the rules, to be exported in any form. ``report``: what they found. ``moment``: what can be read of it."""
 
     def __init__(self, moment: Moment, report: Report) -> None:
-        self._moment = moment
+        self.moment = moment
         self.report = report
 
     async def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> None:
@@ -310,12 +310,12 @@ class Redacted:
     async def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
         """The same, in pieces."""
         if form != "jsonl":
-            async for piece in self._moment.export_bytes(form, model=model):
+            async for piece in self.moment.export_bytes(form, model=model):
                 yield piece
             return
         rewriting = RedactedExport()
         yield rewriting.begin()
-        async for page in self._moment.log.pages(self._moment.key):
+        async for page in self.moment.log.pages(self.moment.key):
             yield rewriting.page(page)
         yield rewriting.end()
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
+from chatfold.agent.masking import masked
 from chatfold.agent.messages import ToolCall
 from chatfold.eventlog import ChatfoldError, Part, Text
 from chatfold.projections import Message
@@ -86,9 +87,16 @@ _SECRET = ("extra_headers", "extra_query")
 
 
 def settings_of(model: Model) -> dict[str, Any]:
-    """As they are kept: what a model tells of itself, without what may hold a key."""
+    """As they are kept: what a model tells of itself, without what may hold a key or looks like one."""
     told: dict[str, Any] = getattr(model, "payload_settings", {})
-    return {name: HIDDEN if name in _SECRET else value for name, value in told.items()}
+    return {
+        name: HIDDEN if name in _SECRET or _looks_secret(value) else value for name, value in told.items()
+    }
+
+
+def _looks_secret(value: Any) -> bool:
+    written = json.dumps(value, default=repr, ensure_ascii=False)
+    return masked(written) != written
 
 
 def payload_of(model: Model) -> str:

@@ -12,19 +12,26 @@ import asyncio
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeAlias, overload
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 import msgspec
 
-from chatfold.agent.messages import result_parts
+from chatfold.agent.messages import ToolCall, result_parts
 from chatfold.agent.models import ToolSpec
+from chatfold.agent.threads import in_thread
 from chatfold.eventlog import Data, InvalidEvent, Json, Part, Text, ToolReturned
 from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.values import make_converter
 from chatfold.projections.shapes.values import json_text
 
-AfterCrash: TypeAlias = Literal["again", "interrupted", "ask"]
-"""What becomes of a call whose result a crash has taken: run again, answered as interrupted, or left to ``on_open_call``."""
+AfterCrash: TypeAlias = (
+    Literal["again", "interrupted"] | Callable[[ToolCall], Awaitable[Literal["again", "interrupted"]]]
+)
+"""What becomes of a call whose result a crash has taken: run again, answered as interrupted, or as a function decides."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class BadArguments(ValueError):
@@ -36,23 +43,37 @@ class Outcome(msgspec.Struct, frozen=True):
     failed: bool = False
 
 
-class Tool(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Tool:
+    """``call``: from the arguments, as the model gave them, to what the tool returns, or an ``Outcome``.
+
+    ``timeout``: in seconds; None: the agent's.
+    """
+
     name: str
     description: str
     schema: dict[str, Any]
-    call: Callable[
-        [Any], Awaitable[Any]
-    ]  # from the arguments, as the model gave them, to what it returns, or an Outcome
+    call: Callable[[Any], Awaitable[Any]] = field(repr=False)
     after_crash: AfterCrash = "interrupted"
-    timeout: float | None = None  # seconds; None: the agent's
+    timeout: float | None = None
 
     @property
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self.schema)
 
 
+@dataclass(frozen=True)
+class FunctionTool(Tool, Generic[P, R]):
+    """A tool that was made of a function, and can be called as the function can."""
+
+    function: Callable[P, R] = field(kw_only=True, repr=False)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
     *,
@@ -60,7 +81,7 @@ def tool(
     description: str | None = None,
     after_crash: AfterCrash = "interrupted",
     timeout: float | None = None,
-) -> Callable[[Callable[..., Any]], Tool]: ...
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,
@@ -69,10 +90,18 @@ def tool(
     description: str | None = None,
     after_crash: AfterCrash = "interrupted",
     timeout: float | None = None,
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Makes a tool of a function, sync or async. A sync one runs on a thread."""
+) -> Any:
+    """Makes a tool of a function, sync or async; it stays callable. A sync one runs on a thread of its own.
 
-    def make(function: Callable[..., Any]) -> Tool:
+        @tool(after_crash="again", timeout=10)
+        def read_file(path: str, most: int = 10_000) -> str:
+            \"\"\"The beginning of a file.\"\"\"
+
+    ``name``, ``description``: what the model is told; the function's without them. ``after_crash``: what becomes of a call that
+    was made when the process ended. ``timeout``: seconds. TypeError if a parameter has no schema.
+    """
+
+    def make(function: Callable[..., Any]) -> FunctionTool[..., Any]:
         given = name or function.__name__
         arguments = _arguments(given, function)
         convert = make_converter(arguments, strict=False)
@@ -86,9 +115,10 @@ def tool(
             fields = {field: getattr(values, field) for field in arguments.__struct_fields__}
             if inspect.iscoroutinefunction(function):
                 return await function(**fields)
-            return await asyncio.to_thread(function, **fields)
+            return await in_thread(given, function, **fields)
 
-        return Tool(given, told, _schema(arguments), call, after_crash, timeout)
+        schema = _schema(arguments)
+        return FunctionTool(given, told, schema, call, after_crash, timeout, function=function)
 
     return make(function) if function is not None else make
 
@@ -165,9 +195,13 @@ def _shortened(part: Part, most: int) -> Part:
     return Text(part.text[:half] + gap + part.text[len(part.text) - half :])
 
 
-def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+def by_name(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+    """Tools by their names; a plain function becomes one."""
     found: dict[str, Tool] = {}
-    for one in tools:
+    for given in tools:
+        if not isinstance(given, Tool) and not callable(given):
+            raise TypeError(f"tools: expected a function or a Tool, got {given!r}")
+        one = given if isinstance(given, Tool) else tool(given)
         if one.name in found:
             raise ValueError(f"two tools are called {one.name!r}")
         found[one.name] = one

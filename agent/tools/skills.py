@@ -6,8 +6,7 @@
                                 ---
                                 To fill in a form, first …
 
-    files = SkillFiles("./skills")
-    Agent(model=model, tools=[*skill_tools(files)], …)      # and files.told() in what the model is told
+    Agent(model, tools=[SkillFiles("./skills")])
 
 Between the two lines of dashes stands ``name: value`` a line, with or without quotes; lines that are indented go on with the
 value before them. That is all of YAML there is here. The rest of the file is the skill's text.
@@ -22,6 +21,7 @@ be used is passed over, and ``skills_list`` says why.
 import asyncio
 import stat
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,6 +69,11 @@ class SkillFiles:
         self.unusable: dict[str, str] = {}  # why, by folder
         self.read()
 
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        """``skills_list`` and ``skills_load``."""
+        return _tools(self)
+
     def read(self) -> None:
         found: dict[str, Skill] = {}
         unusable: dict[str, str] = {}
@@ -97,7 +102,7 @@ class SkillFiles:
         )
 
 
-def skill_tools(files: SkillFiles) -> tuple[Tool, ...]:
+def _tools(files: SkillFiles) -> tuple[Tool, ...]:
     @tool(after_crash="again")
     async def skills_list() -> dict[str, Any]:
         """Which skills there are, what for, and which of them are in use."""

@@ -29,6 +29,10 @@ class NoStore(ChatfoldError, LookupError):
     next_step = "Say where with --store DIR or CHATFOLD_STORE; 'chatfold demo' makes one to look at"
 
 
+class AmbiguousStore(ChatfoldError, ValueError):
+    next_step = "Say which with --store DIR or CHATFOLD_STORE"
+
+
 class UnknownChat(NoSuchChat):
     next_step = "'chatfold ls' lists the chats"
 
@@ -42,7 +46,7 @@ class NotInStore(ChatfoldError, ValueError):
 
 
 def store_place(given: Path | str | None = None) -> Path | str:
-    """The one given, else that of CHATFOLD_STORE, else ``./chats`` or the current folder, if it is one."""
+    """The one given, else that of CHATFOLD_STORE, else ``./chats``, the current folder, or the only store in it."""
     said = given or os.environ.get("CHATFOLD_STORE")
     if (address := address_of(said)) is not None:
         if given and parse_address(address).has_password:
@@ -50,12 +54,55 @@ def store_place(given: Path | str | None = None) -> Path | str:
                 "everybody on this machine sees a password in a command: put it into ~/.pgpass, PGPASSWORD or CHATFOLD_STORE"
             )
         return address
-    candidates = [Path(said)] if said else [Path("chats"), Path()]
-    for folder in candidates:
+    if said:
+        found = _store_around(Path(said))
+        if found is None:
+            raise NoStore(f"there is no store in {str(said)!r}", path=Path(said).absolute())
+        return found
+    for folder in (Path("chats"), Path()):
         if (folder / "chats").is_dir():
             return folder
-    where = "here" if not said else f"in {str(said)!r}"
-    raise NoStore(f"there is no store {where}", path=candidates[-1].absolute())
+    return _only_store(Path())
+
+
+def _store_around(folder: Path) -> Path | None:
+    """The folder itself, or the store that this chat's folder, or this folder of chats, is in."""
+    if (folder / "chats").is_dir():
+        return folder
+    whole = folder.absolute()
+    if whole.name == "chats" and _has_chats(whole):
+        return whole.parent
+    if whole.parent.name == "chats" and is_chat_folder(whole):
+        return whole.parent.parent
+    return None
+
+
+def _only_store(here: Path) -> Path:
+    """The one folder in here that is a store, whatever its name."""
+    found = sorted(one for one in here.iterdir() if _is_store(one))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        import shlex  # noqa: PLC0415 (for an error)
+
+        some = ", ".join(shlex.quote(str(one)) for one in found[:_TOLD]) + (
+            ", …" if len(found) > _TOLD else ""
+        )
+        raise AmbiguousStore(f"there are several stores here: {some}", path=here.absolute())
+    raise NoStore("there is no store here", path=here.absolute())
+
+
+def _is_store(folder: Path) -> bool:
+    try:
+        return (folder / "chats").is_dir() and _has_chats(folder / "chats")
+    except OSError:  # not ours to look at
+        return False
+
+
+def _has_chats(folder: Path) -> bool:
+    return folder.is_dir() and any(
+        is_chat_folder(one) for one in folder.iterdir() if not one.name.startswith(".")
+    )
 
 
 @asynccontextmanager

@@ -1,21 +1,25 @@
 """export: a chat as a file."""
 
+import os
+import shlex
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import get_args
 
 import click
 import msgspec
 
-from chatfold.agent import Moment  # noqa: TC001 (see the annotation)
+from chatfold.agent import Moment
 from chatfold.agent.exporting import Form, write_file
 from chatfold.replay.command import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import BadAddress
-from chatfold.replay.inspect.points import seq_of
+from chatfold.replay.inspect.points import range_of
 from chatfold.replay.output import Out
 from chatfold.replay.redact import Report, redacted
 from chatfold.replay.redact_rules import Rules
 
+_TRANSCRIPTS = ("markdown", "html")
 _ENDINGS: dict[str, Form] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".htm": "html"}
 
 
@@ -30,9 +34,9 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 @verb(
-    "chatfold export last -o chat.jsonl",
+    "chatfold export last -o chat.jsonl --force",
     "chatfold export last -o chat.html --redact secrets --redact emails",
-    "chatfold export last@t12 --as markdown | less",
+    "chatfold export last@t1..t2 --as markdown | less",
     "chatfold export last -o - --redact 'text:ACME Corp' --redact @rules.txt > chat.jsonl",
 )
 @click.argument("address", shell_complete=complete_chat)
@@ -48,6 +52,7 @@ class Exported(msgspec.Struct, frozen=True):
     help="Leave out: secrets, emails, phones, paths, text:…, re:…, @FILE.",
 )
 @click.option("--model", default="", help="For a provider's shape: the model it is for.")
+@click.option("--force", is_flag=True, help="Replace the file, if it is there.")
 async def export(
     out: Out,
     store: str | None,
@@ -57,34 +62,69 @@ async def export(
     form: Form | None,
     given: tuple[str, ...],
     model: str,
+    force: bool,
 ) -> None:
-    """A chat as a file: jsonl is lossless and can be imported; html is one page that opens without a network.
+    """Write a chat to a file: jsonl is lossless and can be imported; html is one page that opens without a network.
+
+    CHAT@A..B writes what came after A, up to B, as markdown or html, and nothing of the rest.
 
     With --redact the rules are applied before anything is written, and what they found is reported on stderr. The file is there
     when it is complete, or not at all.
     """
     form = form or _ENDINGS.get(Path(path).suffix.lower(), "jsonl")
     rules = Rules.parse(given)
+    if path != "-" and not force and os.path.exists(path):  # noqa: ASYNC240, PTH110 (once)
+        raise click.UsageError(f"{shlex.quote(path)} is there already: --force replaces it")
     async with chat_of(store, address) as (chat, meant):
         moment: Moment = chat
+        first, last = await range_of(chat, meant)
+        if first and form not in _TRANSCRIPTS:
+            raise BadAddress(
+                f"a range goes with --as {' or '.join(_TRANSCRIPTS)}: {form} needs what came before",
+                chat=chat.key,
+            )
         if meant.last is not None:
             if form == "jsonl" and not rules:
                 raise BadAddress(
                     "the log of an earlier point: 'chatfold fork' it there, and export the fork",
                     chat=chat.key,
                 )
-            moment = await chat.at(await seq_of(chat, meant.last))
+            moment = await chat.at(last)
         found = await redacted(moment, rules) if rules else None
         report = found.report if found else Report(())
-        pieces = (found or moment).export_bytes(form, model=model)
+        if first:
+            pieces = _transcript(found.moment if found else moment, first + 1, last, form)
+        else:
+            pieces = (found or moment).export_bytes(form, model=model)
         if path == "-":
             sys.stdout.flush()
             async for piece in pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
         else:
-            await write_file(Path(path), pieces)
+            await write_file(Path(path), _with_progress(out, pieces))
     for line in report.lines():
         out.note(f"redacted {line}")
     if path != "-" and out.json:
         out.value(Exported(moment.key, moment.seq, form, path, report))
+
+
+async def _transcript(moment: Moment, first: int, last: int, form: str) -> AsyncGenerator[bytes]:
+    """These entries and nothing else: not even the chat's title, which is the beginning of its first question."""
+    from chatfold.projections.documents.html import Page  # noqa: PLC0415 (for whoever exports)
+    from chatfold.projections.documents.markdown import Document  # noqa: PLC0415
+
+    document = (Document if form == "markdown" else Page)(f"{moment.key} e{first}..e{last}")
+    yield document.begin().encode()
+    async for page in moment.log.pages(moment.key, first, last):
+        yield "".join(map(document.of, page)).encode()
+    yield document.end().encode()
+
+
+async def _with_progress(out: Out, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    tell, done = out.progress("exporting bytes"), 0
+    async for piece in pieces:
+        done += len(piece)
+        tell(done, None)
+        yield piece
+    tell(done, done)

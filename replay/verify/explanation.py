@@ -64,7 +64,8 @@ class Explaining:
                 last = recorded[-1]
                 change = Change("(after it)", None, cut(_json(event)))
                 return self._told(last, change, before, call)
-            return await self._explained(entry, event, before, call)
+            there = before.opened.then(*recorded[:at]) if at else before.opened
+            return await self._explained(entry, event, Moment(before.log, before.key, there), call)
         return None
 
     async def _explained(self, entry: Entry, event: Event | None, before: Moment, call: int) -> Divergence:

@@ -33,7 +33,6 @@ from chatfold.replay.verify.rehearsal import Factory, built
 
 _SEND = "chat_send"
 _WITHIN = tuple(tool for tool in CHAT_TOOLS if tool.name != _SEND)
-_SKILLS = ("skills_list", "skills_load")
 
 
 async def rerun(
@@ -105,7 +104,7 @@ class _Recorded(LiveWorld):
     def __init__(self, results: dict[str, list[Outcome]], agent: Agent, live: set[str]) -> None:
         super().__init__(agent)
         self._results = results
-        self._skills = _SKILLS if agent.skills else ()
+        self._skills = {tool.name for files in agent.skills for tool in files.tools}
         self._live = live
         self._missed = ""
 

@@ -157,7 +157,7 @@ class _Judge:
     def _noted(self, entry: Entry) -> Divergence | None:
         event = entry.event
         assert isinstance(event, Noted)
-        name, _, mark = (entry.id or "").partition(":")
+        name, _, mark = (entry.key or entry.id or "").partition(":")
         if event.name != OURS + name or not mark or entry.was:
             return None
         made = fingerprint({name: event.data})

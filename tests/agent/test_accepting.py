@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, Chat, ModelFailed, Store, current_run, user
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import ModelReply, ScriptedModel
 from chatfold.agent.run import Run
 from chatfold.agent.run_context import RunContext
@@ -120,7 +121,7 @@ async def test_a_new_agent_answers_everything_that_the_killed_one_had_accepted(s
         return str(await asyncio.Event().wait())
 
     store, model = Store(storages()), Paused()
-    made = Agent(model=model, store=store, tools=[wait], side_by_side=3)
+    made = Agent(model=model, store=store, tools=[wait], limits=Limits(chats=3))
     for key in ("answered", "in a tool", "asked", "not begun", "not begun either"):
         await made.submit(f"hello from {key}", chat=key)
         if key in ("answered", "in a tool"):
@@ -200,7 +201,7 @@ async def test_what_failed_and_was_tried_again_before_a_crash_is_no_step_of_the_
     for number in range(3):
         await chat.record(ModelCalled("m", "x"), run="r1")
         await chat.record(ModelReturned(error="busy", meta={"retry": number}), run="r1")
-    made, _ = agent(store, ["the answer"], [], steps=3)
+    made, _ = agent(store, ["the answer"], [], limits=Limits(steps=3))
     result = await made.resume("chat")
     assert result is not None
     assert (result.outcome, result.text) == ("done", "the answer")
@@ -211,7 +212,7 @@ async def test_a_message_that_meets_a_dead_run_at_its_limit_is_answered_by_anoth
     await chat.record(user("hello"))
     for batch in history(upto=4):
         await chat.record(*batch, run="r1")
-    made, model = agent(store, ["yes"], [look], steps=1)
+    made, model = agent(store, ["yes"], [look], limits=Limits(steps=1))
     result = await made.run("are you there?", chat="chat")
     assert (result.outcome, result.text) == ("done", "yes")
     assert users(model.payloads[-1]) == ["hello", "are you there?"]
@@ -329,7 +330,7 @@ async def test_two_hundred_chats_at_once_keep_their_order_lose_nothing_and_leave
 
     before = await alive(Run, RunContext, Chat)
     model = ScriptedModel(repeat(five_times))
-    made = Agent(model=model, store=store, tools=[more], side_by_side=16)
+    made = Agent(model=model, store=store, tools=[more], limits=Limits(chats=16))
     keys = [f"chat {number}" for number in range(200)]
     await asyncio.gather(*(made.submit("0", chat=key) for key in keys))
     await made.wait_idle()
@@ -348,7 +349,7 @@ async def test_two_hundred_chats_at_once_keep_their_order_lose_nothing_and_leave
 
 async def test_a_run_that_is_cancelled_while_it_waits_its_turn_leaves_no_lane_behind(store: Store) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, side_by_side=1)
+    made = Agent(model=model, store=store, limits=Limits(chats=1))
     await made.submit("hello", chat="first")
     question = await model.asked()
     waiting = [asyncio.create_task(made.run("hello", chat=key)) for key in ("a", "a", "b")]

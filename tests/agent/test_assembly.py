@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, Store
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Line
 from chatfold.agent.run_context import inject_system_once
 from chatfold.agent.tools import tool
+from chatfold.agent.tools.skills import SkillFiles
 from chatfold.eventlog import Injected, MessageAdded, ModelCalled, Noted, Text
 from chatfold.eventlog.keys import folder_name
 from tests.support.acting import Paused, are_proved, words
@@ -56,9 +58,9 @@ def a_folder(tmp_path: Path) -> Path:
 
 
 async def system(store: Store, folder: Path | None, **more: Any) -> str:
-    skills = folder.parent / "skills" if folder else None
-    given = {"about": about, "instructions": "instructions", "skills": skills, **more}
-    made, model = agent(store, ["done"], [], folder=folder, **given)
+    skills = [SkillFiles(folder.parent / "skills")] if folder else []
+    given = {"about": about, "instructions": "instructions", **more}
+    made, model = agent(store, ["done"], skills, folder=folder, **given)
     await made.run("now this", chat=KEY)
     return str(model.payloads[-1]["system"])
 
@@ -89,11 +91,10 @@ async def test_a_skill_that_was_loaded_comes_after_everything_else(store: Store,
     made, model = agent(
         store,
         [step(("skills_load", {"name": "pdf"})), "done", "done"],
-        [],
+        [SkillFiles(folder.parent / "skills")],
         folder=folder,
         instructions="instructions",
         about=about,
-        skills=folder.parent / "skills",
     )
     await made.run("fill in the form", chat=KEY)
     await made.run("and that one", chat=KEY)
@@ -266,7 +267,6 @@ async def test_nothing_that_a_tool_or_a_user_said_is_in_a_system_role(store: Sto
 # --- the user's words ------------------------------------------------------------------------------------
 
 TEXTS = [
-    "",
     " ",
     "\r\n\t \n",
     "  hi  \r\n",
@@ -303,7 +303,7 @@ async def test_the_same_words_twice_are_two_messages_with_an_answer_each(store: 
 
 async def test_a_question_that_waited_while_a_run_reached_its_limit_is_still_last(store: Store) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, steps=1)
+    made = Agent(model=model, store=store, limits=Limits(steps=1))
     await made.submit("one?", chat=KEY)
     question = await model.asked()
     await made.submit("two?", chat=KEY)

@@ -7,6 +7,7 @@ import pytest
 
 from chatfold.agent import Agent, Store
 from chatfold.agent import agent as agent_module
+from chatfold.agent.limits import Limits
 from chatfold.agent.tools import tool
 from chatfold.eventlog import MessageAdded, ModelReturned, ToolReturned
 from tests.support.acting import Paused, Question, are_proved, is_empty, outcomes, said, users
@@ -66,7 +67,7 @@ async def test_a_burst_is_answered_as_one_when_nothing_more_comes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time, model = Time(monkeypatch), Paused()
-    made = Agent(model=model, store=store, debounce=0.6, at_most=100)
+    made = Agent(model=model, store=store, limits=Limits(debounce=0.6, debounce_most=100))
     await made.submit("0", chat="chat")
     for number in range(1, 4):
         nap = await time.sleeping.get()
@@ -90,7 +91,7 @@ async def test_a_burst_that_does_not_end_is_answered_all_the_same(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time, model = Time(monkeypatch), Paused()
-    made = Agent(model=model, store=store, debounce=0.6, at_most=2.0)
+    made = Agent(model=model, store=store, limits=Limits(debounce=0.6, debounce_most=2.0))
     await made.submit("0", chat="chat")
     for number in range(1, 4):  # until 1.8
         nap = await time.sleeping.get()
@@ -121,10 +122,10 @@ async def test_without_a_pause_to_wait_for_a_message_is_answered_at_once(
 @pytest.mark.parametrize("cancel", [True, False])
 async def test_new_input_makes_the_model_start_anew_if_that_is_wanted(store: Store, cancel: bool) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, cancel_on_new_input=cancel)
+    made = Agent(model=model, store=store)
     await made.submit("this?", chat="chat")
     first = await model.asked()
-    await made.submit("no, that!", chat="chat")
+    await made.submit("no, that!", chat="chat", interrupt=cancel)
     if not cancel:
         first.answer("This.")
     second = await model.asked()
@@ -152,11 +153,11 @@ async def test_a_tool_that_runs_is_not_given_up_for_new_input(store: Store) -> N
         return "waited"
 
     model = Paused()
-    made = Agent(model=model, store=store, tools=[wait], cancel_on_new_input=True)
+    made = Agent(model=model, store=store, tools=[wait])
     await made.submit("this?", chat="chat")
     (await model.asked()).answer(step(("wait", {})))
     await begun.wait()
-    await made.submit("and this?", chat="chat")
+    await made.submit("and this?", chat="chat", interrupt=True)
     go_on.set()
     question = await model.asked()
     assert users(question.payload) == ["this?", "and this?"]
@@ -171,10 +172,10 @@ async def test_a_tool_that_runs_is_not_given_up_for_new_input(store: Store) -> N
 
 async def test_a_message_that_is_delivered_again_is_no_new_input(store: Store) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, cancel_on_new_input=True)
+    made = Agent(model=model, store=store)
     await made.submit("this?", chat="chat", id="tg-1")
     question = await model.asked()
-    await made.submit("this?", chat="chat", id="tg-1")
+    await made.submit("this?", chat="chat", id="tg-1", interrupt=True)
     assert not any(run.interrupted.is_set() for run in made._runs.values())
     question.answer("This.")
     await made.wait_idle()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, ModelFailed, Policy, PromptTooLarge, Store, tool, world
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Line, ModelReply, Piece, ScriptedModel
 from chatfold.eventlog import (
     Compacted,
@@ -34,7 +35,7 @@ async def test_a_run_that_never_answers_ends_at_its_limit_with_every_call_answer
 ) -> None:
     act, done = counted()
     endless: list[Line] = [step(("act", {"what": str(number)}), ids=[f"c{number}"]) for number in range(9)]
-    made, model = agent(store, endless, [act], steps=limit)
+    made, model = agent(store, endless, [act], limits=Limits(steps=limit))
     result = await made.run("now this", chat="chat")
     assert (result.outcome, result.error) == ("limit", f"no answer within {limit} steps")
     assert (len(model.payloads), len(done)) == (limit, limit)
@@ -45,7 +46,7 @@ async def test_a_run_that_never_answers_ends_at_its_limit_with_every_call_answer
 
 async def test_an_answer_in_the_last_step_is_no_limit(store: Store) -> None:
     act, _ = counted()
-    made, _ = agent(store, [step(("act", {})), "done"], [act], steps=2)
+    made, _ = agent(store, [step(("act", {})), "done"], [act], limits=Limits(steps=2))
     assert (await made.run("now this", chat="chat")).outcome == "done"
 
 
@@ -137,7 +138,7 @@ async def test_what_may_pass_is_tried_again_after_ever_longer_waits_that_are_in_
 @pytest.mark.parametrize("retries", [0, 2])
 async def test_it_is_not_tried_more_often_than_allowed(store: Store, retries: int) -> None:
     busy = ModelFailed("busy", again=True, after=0)
-    made, model = agent(store, [busy] * 9, [], retries=retries)
+    made, model = agent(store, [busy] * 9, [], limits=Limits(retries=retries))
     result = await made.run("one", chat="chat")
     assert (result.outcome, len(model.payloads)) == ("failed", retries + 1)
     assert len(await events(await store.chat("chat"), ModelCalled)) == retries + 1
@@ -179,7 +180,7 @@ async def test_a_provider_that_never_has_enough_is_not_asked_for_ever(store: Sto
     for number in range(60):
         await chat.user(f"question {number} " + "and so on " * 40)
         await chat.assistant(f"answer {number}")
-    made, model = agent(store, [ModelFailed(TOO_LONG)] * 20, [], retries=2)
+    made, model = agent(store, [ModelFailed(TOO_LONG)] * 20, [], limits=Limits(retries=2))
     result = await made.run("the last one", chat="chat")
     assert result.outcome == "failed"
     sizes = [len(str(payload["messages"])) for payload in model.payloads]

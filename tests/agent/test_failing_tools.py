@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Store
+from chatfold.agent.limits import Limits
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import Text, ToolCalled, ToolReturned
 from tests.support.acting import counted, is_whole
@@ -111,7 +112,9 @@ async def test_a_tool_that_takes_too_long_is_given_up_and_the_others_are_not(sto
 
     act, done = counted()
     seconds = 30.0 if own else 0.5
-    made, _ = agent(store, [step(("wait", {}), ("act", {})), "done"], [wait, act], tool_seconds=seconds)
+    made, _ = agent(
+        store, [step(("wait", {}), ("act", {})), "done"], [wait, act], limits=Limits(tool_seconds=seconds)
+    )
     result = await made.run("now this", chat="chat")
     assert given_up.is_set()
     assert result.tool_calls[0].output == "TimeoutError: no result within 0.5 s"
@@ -138,7 +141,7 @@ async def test_of_a_flood_the_beginning_and_the_end_are_kept_and_how_much_is_mis
         """A lot."""
         return shape("a" * 3000 + "b" * 10**6 + "c" * 3000)
 
-    made, model = agent(store, [step(("flood", {})), "done"], [flood], tool_output=1000)
+    made, model = agent(store, [step(("flood", {})), "done"], [flood], limits=Limits(tool_output=1000))
     result = await made.run("now this", chat="chat")
     [use] = result.tool_calls
     assert len(use.output) < 1100

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Chat, Store, assistant, system, user
+from chatfold.agent.limits import Limits
 from chatfold.agent.tools.chat import CHAT_TOOLS
 from chatfold.agent.tools.history import HISTORY, HISTORY_TOOLS, WORK
 from chatfold.eventlog import (
@@ -182,7 +183,7 @@ async def test_what_was_shown_before_a_crash_is_not_shown_again_after_it(store: 
 async def test_beyond_what_may_be_shown_in_a_run_it_is_refused(store: Store, chat: Chat) -> None:
     await turns(chat, 3)
     steps = [load(count=1, offset=number) for number in range(3)]
-    chat, _ = await ran(store, CHAT_TOOLS, *steps, most_injected=2)
+    chat, _ = await ran(store, CHAT_TOOLS, *steps, limits=Limits(injections=2))
     results = await returned(chat)
     assert [told["success"] for told in results] == [True, True, False]
     assert "limit_reached" in results[-1]["error"]

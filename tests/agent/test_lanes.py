@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, Chat, Result, Store
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Line, ModelReply
 from chatfold.agent.tools import tool
 from chatfold.eventlog import ModelCalled, ToolReturned
@@ -63,7 +64,7 @@ async def test_a_chat_never_has_two_questions_with_the_model_however_many_messag
 @pytest.mark.parametrize("limit", [1, 2, 5])
 async def test_as_many_chats_as_allowed_are_answered_at_once_and_no_more(store: Store, limit: int) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, side_by_side=limit)
+    made = Agent(model=model, store=store, limits=Limits(chats=limit))
     keys = [f"chat {number}" for number in range(12)]
     for key in keys:
         await made.submit("hello", chat=key)
@@ -86,7 +87,7 @@ async def test_as_many_chats_as_allowed_are_answered_at_once_and_no_more(store: 
 
 async def test_a_chat_that_never_stops_talking_does_not_keep_others_waiting(store: Store) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, side_by_side=1)
+    made = Agent(model=model, store=store, limits=Limits(chats=1))
     await made.submit("0", chat="busy")
     question = await model.asked()
     await made.submit("when is it my turn?", chat="quiet")
@@ -104,7 +105,7 @@ async def test_a_chat_that_never_stops_talking_does_not_keep_others_waiting(stor
 
 async def test_messages_that_wait_for_their_own_chat_take_no_place_from_others(store: Store) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, side_by_side=2)
+    made = Agent(model=model, store=store, limits=Limits(chats=2))
     await made.submit("0", chat="busy")
     first = await model.asked()
     for number in range(1, 5):
@@ -120,7 +121,7 @@ async def test_messages_that_wait_for_their_own_chat_take_no_place_from_others(s
 
 async def test_many_waiting_messages_of_one_chat_take_one_turn_not_many(store: Store) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, side_by_side=1)
+    made = Agent(model=model, store=store, limits=Limits(chats=1))
     await made.submit("hold the place", chat="first")
     question = await model.asked()
     for number in range(20):
@@ -145,7 +146,7 @@ async def meddled(at: int, *, steps: int = 30) -> tuple[int, Chat, list[Result],
     """A run during which another message arrives right before its append number ``at``; how many there were."""
     storage = Meddled()
     store = Store(storage)
-    made, model = agent(store, repeat(looked_then_answered), [look], steps=steps)
+    made, model = agent(store, repeat(looked_then_answered), [look], limits=Limits(steps=steps))
     later: list[asyncio.Task[Result]] = []
 
     async def arrive() -> None:
@@ -268,7 +269,7 @@ async def test_it_is_answered_also_if_only_somebody_who_is_answered_already_wait
     store: Store, crowded: bool
 ) -> None:
     model = Paused()
-    made = Agent(model=model, store=store, tools=[look], side_by_side=1)
+    made = Agent(model=model, store=store, tools=[look], limits=Limits(chats=1))
     await made.submit("this?", chat="chat")
     question = await model.asked()
     await made.submit("and this?", chat="chat")

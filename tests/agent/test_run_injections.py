@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, NotRunning, Store, assistant, current_run, user
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Line, ModelReply, ScriptedModel
-from chatfold.agent.run_context import MOST_INJECTED, call_id, inject_assistant_once, inject_system_once
+from chatfold.agent.run_context import call_id, inject_assistant_once, inject_system_once
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Injected, RunStarted, ToolCalled, ToolReturned
 from tests.support.acting import are_proved, is_whole, users
@@ -55,7 +56,7 @@ async def test_the_hundred_and_twentieth_is_accepted_and_the_next_is_not(store: 
     chat, model = await ran(
         store, [show], *steps, step(("show", {"text": "120"})), step(("show", {"text": "0"}))
     )
-    assert MOST_INJECTED == 120
+    assert Limits().injections == 120
     assert await returned(chat) == ["None"] * 120 + ["limit_reached", "duplicate"]
     assert len(await by_tools(store)) == 120
     assert sorted(map(int, shown(model.payloads[-1]))) == list(range(120))
@@ -63,10 +64,10 @@ async def test_the_hundred_and_twentieth_is_accepted_and_the_next_is_not(store: 
 
 async def test_the_limit_is_of_one_run_and_the_agents_to_say(store: Store) -> None:
     again = step(*(("show", {"text": f"{n}"}) for n in range(3)))
-    chat, _ = await ran(store, [show], again, most_injected=2)
+    chat, _ = await ran(store, [show], again, limits=Limits(injections=2))
     assert sorted(await returned(chat)) == ["None", "None", "limit_reached"]
     chat, _ = await ran(
-        store, [show], step(("show", {"text": "x"}), ("show", {"text": "y"})), most_injected=2
+        store, [show], step(("show", {"text": "x"}), ("show", {"text": "y"})), limits=Limits(injections=2)
     )
     assert (await returned(chat))[3:] == ["None", "None"]
 
@@ -74,7 +75,12 @@ async def test_the_limit_is_of_one_run_and_the_agents_to_say(store: Store) -> No
 async def test_what_was_refused_does_not_count(store: Store) -> None:
     refused = step(("show", {"text": "a"}), ("show", {"text": " ", "mark": "m"}), ("show", {"text": "a"}))
     chat, _ = await ran(
-        store, [show], step(("show", {"text": "a"})), refused, step(("show", {"text": "b"})), most_injected=2
+        store,
+        [show],
+        step(("show", {"text": "a"})),
+        refused,
+        step(("show", {"text": "b"})),
+        limits=Limits(injections=2),
     )
     assert (await returned(chat))[-1] == "None"
 
@@ -92,7 +98,7 @@ async def test_what_was_refused_does_not_count(store: Store) -> None:
 async def test_the_first_reason_there_is_is_told(store: Store, text: str, mark: str, why: str) -> None:
     first = step(("show_exactly", {"text": "a", "mark": "known"}))
     then = step(("show_exactly", {"text": text, "mark": mark}))
-    chat, _ = await ran(store, [show_exactly], first, then, most_injected=1)
+    chat, _ = await ran(store, [show_exactly], first, then, limits=Limits(injections=1))
     assert await returned(chat) == ["None", why]
     assert len(await by_tools(store)) == 1
 
@@ -115,7 +121,9 @@ async def test_what_an_earlier_run_showed_and_is_still_in_sight_is_not_shown_aga
 async def test_in_another_context_it_may_be_shown_again_and_that_counts_too(store: Store) -> None:
     again = step(("show", {"text": "a"}))
     new = step(("chat_context_new", {}))
-    chat, _ = await ran(store, [show, *CHAT_TOOLS], again, new, again, new, again, most_injected=2)
+    chat, _ = await ran(
+        store, [show, *CHAT_TOOLS], again, new, again, new, again, limits=Limits(injections=2)
+    )
     assert [text for text in await returned(chat) if isinstance(text, str)] == [
         "None",
         "None",
@@ -203,7 +211,7 @@ async def crashed(store: Store, *texts: str) -> Chat:
 async def test_a_run_that_goes_on_after_a_crash_knows_what_it_has_shown(store: Store) -> None:
     chat = await crashed(store, "a", "b")
     script: list[Line] = [step(*(("show", {"text": text}) for text in ("a", "c", "d"))), "done"]
-    made, _ = agent(store, script, [show], most_injected=3)
+    made, _ = agent(store, script, [show], limits=Limits(injections=3))
     await made.resume("chat")
     assert sorted(await returned(chat)) == ["None", "duplicate", "limit_reached"]
 

@@ -18,6 +18,7 @@ from chatfold.agent import (
     system,
     user,
 )
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Line, ModelReply
 from chatfold.agent.tools import tool
 from chatfold.eventlog import (
@@ -189,7 +190,9 @@ async def test_the_words_and_the_calls_of_an_answer_are_recorded_all_or_none(sto
 async def test_what_a_run_did_is_told_in_a_few_words_however_it_ended(
     store: Store, script: list[Line], outcome: str, says: str
 ) -> None:
-    result = await run(store, step(("look", {}), ("refuse", {})), *script, question="Where?", steps=3)
+    result = await run(
+        store, step(("look", {}), ("refuse", {})), *script, question="Where?", limits=Limits(steps=3)
+    )
     assert (result.outcome, says in result.error) == (outcome, True)
     [done] = await (await store.chat("chat")).runs()
     assert (done.request_id, done.outcome, done.user_preview) == (result.run, outcome, "Where?")

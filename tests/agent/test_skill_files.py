@@ -8,7 +8,7 @@ import pytest
 
 from chatfold.agent import Chat, Store
 from chatfold.agent.tools import Tool
-from chatfold.agent.tools.skills import MOST_BYTES, SkillFiles, Unusable, read_skill, skill_tools
+from chatfold.agent.tools.skills import MOST_BYTES, SkillFiles, Unusable, read_skill
 from chatfold.eventlog import SkillActivated, ToolReturned
 from chatfold.projections import skills
 from tests.support.agent_runs import events, ran, returned, step
@@ -30,7 +30,7 @@ def put(folder: Path, name: str, text: str | bytes) -> None:
 
 
 def tools(folder: Path) -> tuple[Tool, ...]:
-    return skill_tools(SkillFiles(folder))
+    return SkillFiles(folder).tools
 
 
 def load(name: Any) -> Any:
@@ -209,7 +209,7 @@ async def test_a_name_that_is_not_there_is_refused_with_those_that_are_and_no_fi
 ) -> None:
     from chatfold.agent.run_context import RunContext, enter
 
-    listed, load_it = skill_tools(SkillFiles(folder))
+    listed, load_it = SkillFiles(folder).tools
     opened: list[str] = []
     original = Path.open
 

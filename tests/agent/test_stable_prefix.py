@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Agent, ModelFailed, Policy, Store
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Line, ModelReply
 from chatfold.agent.run_context import inject_assistant_once
 from chatfold.agent.tools import tool
@@ -60,7 +61,7 @@ def test_every_request_begins_with_all_that_the_one_before_it_said(turns: list[s
     async def runs() -> None:
         store = Store.memory()
         model = OpenAIScript([line for turn in turns for line in TURNS[turn]])
-        made = Agent(model=model, store=store, tools=[look, stumble], steps=3)
+        made = Agent(model=model, store=store, tools=[look, stumble], limits=Limits(steps=3))
         for number, turn in enumerate(turns):
             result = await made.run(f"question {number}", chat=KEY)
             assert result.outcome == {"failed": "failed", "too long a way": "limit"}.get(turn, "done")

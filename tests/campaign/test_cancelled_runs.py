@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, ModelReply, Result, ScriptedModel, Store, ToolCall, tool
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Line
 from chatfold.eventlog import (
     Entry,
@@ -206,7 +207,7 @@ async def test_a_model_that_is_cancelled_from_within_is_not_asked_for_ever() -> 
         raise asyncio.CancelledError
 
     model = ScriptedModel([give_up] * 100)
-    async with Agent(model=model, retries=0) as agent:
+    async with Agent(model=model, limits=Limits(retries=0)) as agent:
         assert (await agent.run(FIRST.text, chat=CHAT)).outcome == "failed"
     assert len(model.payloads) == 1
 

@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from chatfold.agent import Store
 from chatfold.agent.agent import Agent
+from chatfold.agent.limits import Limits
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelReply, ScriptedModel
 from chatfold.agent.tools import Outcome, Tool, by_name, use_tool
@@ -226,7 +227,9 @@ async def test_a_whole_run(tools: Tools) -> None:
     )
     model = ScriptedModel([asked, "It is late."])
     store = Store.memory()
-    async with Agent(model=model, tools=tools.values(), store=store, tool_seconds=3.0) as agent:
+    async with Agent(
+        model=model, tools=tools.values(), store=store, limits=Limits(tool_seconds=3.0)
+    ) as agent:
         result = await agent.run("What time is it?", chat="chat")
         chat = await store.chat("chat")
         back = {

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from chatfold.agent import Agent, Chat, ModelReply, Result, Store, assistant, system, tool, user
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Piece, Request
 from chatfold.eventlog import (
     Entry,
@@ -134,7 +135,7 @@ async def _recorded(store: Store, key: str, history: History) -> Chat:
 @pytest.mark.smoke
 async def test_all_chats_that_need_it_and_no_others_are_gone_on_with(fast_folder: Path) -> None:
     model = Brief()
-    async with Agent(model=model, tools=[look], store=Store(on_disk(fast_folder))) as agent:
+    async with Agent(model=model, tools=[look], store=on_disk(fast_folder)) as agent:
         for key, (history, _) in NEEDS.items():
             await _recorded(agent.store, key, history)
         others = [await _recorded(agent.store, key, history) for key, history in NEEDS_NOT.items()]
@@ -162,7 +163,7 @@ async def test_a_chat_that_does_not_need_it_stays_byte_for_byte_as_it_is(fast_fo
     async with Store(on_disk(fast_folder)) as store:
         await _recorded(store, key, NEEDS_NOT[key])
     before = _bytes(fast_folder)
-    async with Agent(model=Brief(), tools=[look], store=Store(on_disk(fast_folder))) as agent:
+    async with Agent(model=Brief(), tools=[look], store=on_disk(fast_folder)) as agent:
         assert await agent.resume(key) is None
         assert _bytes(fast_folder) == before
 
@@ -190,7 +191,7 @@ async def test_what_is_gone_on_with_gives_the_result_of_the_run_that_answered(ke
 
 @pytest.mark.smoke
 async def test_steps_that_failed_and_were_tried_again_do_not_count_after_a_crash() -> None:
-    async with Agent(model=Brief(), tools=[look], steps=2) as agent:
+    async with Agent(model=Brief(), tools=[look], limits=Limits(steps=2)) as agent:
         await _recorded(agent.store, CHAT, (*_CALLED, _BUSY, *_CALLED[2:], _BUSY, *_RETURNED[2:]))
         result = await agent.resume(CHAT)
         assert result is not None

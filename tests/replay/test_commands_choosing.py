@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.debugger.commanded import assert_one_line, bytes_of, lines, run
+from tests.support.debugger.commanded import assert_one_line, bytes_of, lines, on_terminal, run
 from tests.support.debugger.scripted import CHAT, FORK, WIDE, scripted
 
 
@@ -43,7 +43,10 @@ def test_a_fork_may_ask_something_else(store: Path, tmp_path: Path) -> None:
     editor = tmp_path / "editor.py"
     editor.write_text("import sys; open(sys.argv[1], 'a').write('\\nAnd briefly.')")
     args = ("fork", f"{CHAT}@t1", "--edit", "--name", "edited")
-    assert run(*args, store=store, VISUAL="", EDITOR=f"{sys.executable} {editor}").exit_code == 0
+    refused = run(*args, store=store, VISUAL="", EDITOR=f"{sys.executable} {editor}")
+    assert (refused.exit_code, "needs a terminal" in refused.stderr) == (2, True)
+    more = {"VISUAL": "", "EDITOR": f"{sys.executable} {editor}"}
+    assert on_terminal(*args, store=store, more=more).code == 0
     assert lines(run("log", "edited", "--json", store=store))[-1]["text"] == (
         "Why does the lexer drop newlines?\nAnd briefly."
     )
@@ -53,10 +56,10 @@ def test_a_fork_may_ask_something_else(store: Path, tmp_path: Path) -> None:
 def test_an_editor_that_leaves_nothing_forks_nothing(store: Path) -> None:
     before = bytes_of(store / "chats")
     for editor in ("false", "cp /dev/null"):
-        done = run("fork", CHAT, "--edit", store=store, VISUAL="", EDITOR=editor)
-        assert done.exit_code == 7
-        assert_one_line(done.stderr, "Nothing was forked")
-    assert run("fork", f"{CHAT}@1", "--edit", store=store).exit_code == 3
+        done = on_terminal("fork", CHAT, "--edit", store=store, more={"VISUAL": "", "EDITOR": editor})
+        assert done.code == 7
+        assert "Nothing was forked" in done.text
+    assert on_terminal("fork", f"{CHAT}@1", "--edit", store=store).code == 3
     assert bytes_of(store / "chats") == before
 
 

@@ -94,14 +94,23 @@ def test_an_example_is_understood_and_does_what_it_says(
     mine = verb in ELSEWHERE or "-f" in args or "--agent" in args or "--edit" in args
     if mine or any(arg.startswith("./store") for arg in args):
         return
-    place = Path(shutil.copytree(store, tmp_path / "store")) if verb == "fork" else store
+    place = (
+        Path(shutil.copytree(store, tmp_path / "store"))
+        if verb in ("fork", "redact", "compact", "delete")
+        else store
+    )
+    if verb in ("redact", "compact", "delete") and "--yes" not in args:
+        assert "--yes" in run(verb, *args, store=place).output, "who cannot be asked says it"
+        args = [*args, "--yes"]
     done = run(verb, *args, store=place)
     assert done.exit_code in (0, 1), done.output
-    assert done.exit_code == 0 or verb in ("log", "ls", "replay"), done.output  # --errors: there were none
+    assert done.exit_code == 0 or verb in ("log", "ls", "replay", "delete"), (
+        done.output
+    )  # --errors: there were none
 
 
 def test_the_verbs_are_those_that_there_are() -> None:
-    asked_for = "ls log show context messages diff why tree search fork replay rerun step view stats export import watch copy check demo"
+    asked_for = "ls log show context messages diff why tree search fork redact compact delete replay rerun step view stats export import watch copy check demo"
     assert VERBS.keys() == {*asked_for.split(), "salvage"}
     shown = run("--help").stdout
     assert all(said in " ".join(shown.split()) for _, said in VERBS.values())

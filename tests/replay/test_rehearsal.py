@@ -20,6 +20,7 @@ from chatfold.agent import (
     current_run,
     tool,
 )
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Line
 from chatfold.eventlog import (
     Compacted,
@@ -93,7 +94,7 @@ async def test_failures_that_were_tried_again_take_no_time_and_come_out_the_same
     busy, slow = ModelFailed("busy", again=True, after=0.0), ModelFailed("slow", again=True, after=0.01)
 
     def setup(*script: Any) -> dict[str, Any]:
-        return {"model": ScriptedModel(script), "retries": 3}
+        return {"model": ScriptedModel(script), "limits": Limits(retries=3)}
 
     for script in (
         [busy, slow, "done"],
@@ -143,26 +144,28 @@ async def test_a_run_that_was_cancelled_or_stopped_at_its_limit_is_held() -> Non
     task.cancel()
     await asyncio.wait((task,))
     agent.model = ScriptedModel([step(("no such", {})), step(("no such", {}))])
-    agent.steps = 2
+    agent.limits = Limits(steps=2)
     assert (await agent.run("again", chat="chat")).outcome == "limit"
     chat = await store.chat("chat")
     ends = [e.event.outcome async for e in chat.entries() if isinstance(e.event, RunFinished)]
     assert ends == ["cancelled", "limit"]
-    assert (await rehearse(chat, lambda: Agent(model=ScriptedModel([]), tools=[wait], steps=2))).ok
-    found = await diverged(chat, lambda: Agent(model=ScriptedModel([]), tools=[wait], steps=3))
+    assert (
+        await rehearse(chat, lambda: Agent(model=ScriptedModel([]), tools=[wait], limits=Limits(steps=2)))
+    ).ok
+    found = await diverged(chat, lambda: Agent(model=ScriptedModel([]), tools=[wait], limits=Limits(steps=3)))
     assert (found.kind, found.recorded, found.new) == ("run_finished", "run_finished", "model_called")
 
 
 @pytest.mark.parametrize("cancels", [False, True])
 async def test_what_was_said_in_the_middle_of_a_run_stands_where_it_stood(cancels: bool) -> None:
     store = Store.memory()
-    agent = Agent(store=store, model=ScriptedModel([]), cancel_on_new_input=cancels)
+    agent = Agent(store=store, model=ScriptedModel([]))
 
     class Interrupted(ScriptedModel):
         async def ask(self, payload: dict[str, Any]) -> Any:
             self.payloads.append(payload)
             if len(self.payloads) == 1:
-                await agent.submit("one thing more", chat="chat")
+                await agent.submit("one thing more", chat="chat", interrupt=cancels)
                 await (asyncio.Event().wait() if cancels else asyncio.sleep(0))
             yield ModelReply((Text("that"),))
 
@@ -291,8 +294,7 @@ async def test_whatever_a_run_does_it_is_held_and_whatever_is_edited_is_named(
         return {
             "model": ScriptedModel(lines),
             "tools": [act, fail],
-            "steps": 3,
-            "retries": 2,
+            "limits": Limits(steps=3, retries=2),
             "policy": policy,
         }
 

@@ -9,6 +9,7 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import Line, ModelReply, ScriptedModel
 from chatfold.agent.progress import Step
 from chatfold.agent.tools import Tool
+from chatfold.agent.tools.skills import SkillFiles
 from chatfold.eventlog import Data, Event, Json, Part, RunStarted, Text, ToolCalled, ToolReturned
 from chatfold.projections.text import text_of
 
@@ -25,7 +26,7 @@ def step(*calls: tuple[str, Json], ids: Iterable[str] = ()) -> ModelReply:
 def agent(
     store: Store,
     script: Iterable[Line],
-    tools: Iterable[Tool],
+    tools: Iterable[Tool | SkillFiles],
     *,
     send: Callable[[str, str, tuple[Part, ...]], Awaitable[None]] | None = None,
     **more: Any,
@@ -36,7 +37,7 @@ def agent(
 
 async def ran(
     store: Store,
-    tools: Iterable[Tool],
+    tools: Iterable[Tool | SkillFiles],
     *steps: ModelReply,
     key: str = "chat",
     question: str = "now this",

@@ -9,6 +9,7 @@ import msgspec
 
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, ModelReply, ScriptedModel, Store, ToolCall
 from chatfold.agent.models import Request
+from chatfold.agent.tools.skills import SkillFiles
 from chatfold.eventlog import Entry, Event, Json, Log
 from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.codec import encode_named
@@ -39,10 +40,9 @@ def build(store: Store, **changes: Any) -> Agent:
     """The support desk, as it is set up, or with something changed."""
     setup: dict[str, Any] = {
         "model": bot.model_of(""),
-        "tools": [*CHAT_TOOLS, bot.order_status, bot.refund],
+        "tools": [*CHAT_TOOLS, bot.order_status, bot.refund, SkillFiles(EXAMPLES / "skills")],
         "store": store,
         "instructions": bot.INSTRUCTIONS,
-        "skills": EXAMPLES / "skills",
         "send": _sent,
     }
     return Agent(**setup | changes)

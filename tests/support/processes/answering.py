@@ -7,7 +7,7 @@ import asyncio
 import sys
 import time
 
-from chatfold.agent import Agent, ModelReply, ScriptedModel, Store, ToolCall, tool
+from chatfold.agent import Agent, ModelReply, ScriptedModel, ToolCall, tool
 from tests.support.processes.children import ready, tell, wait_for_go
 
 
@@ -23,7 +23,7 @@ async def work() -> str:
 async def main(folder: str, key: str, text: str) -> None:
     wait_for_go()
     model = ScriptedModel([ModelReply(calls=(ToolCall(f"call of {text}", "work"),)), f"answer to {text}"] * 2)
-    async with Agent(model=model, tools=[work], store=Store(folder)) as agent:
+    async with Agent(model=model, tools=[work], store=folder) as agent:
         result = await agent.run(text, chat=key)
         tell("answered", result.run, result.outcome)
 

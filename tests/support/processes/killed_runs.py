@@ -31,6 +31,7 @@ from chatfold.agent import (
     tool,
     user,
 )
+from chatfold.agent.limits import Limits
 from chatfold.agent.models import Piece, Request
 from chatfold.agent.run_context import call_id, inject_assistant_once
 from chatfold.eventlog import (
@@ -77,7 +78,7 @@ TALK = 24  # entries that are there before
 STEPS = len(SCRIPT) + 2  # the last two: words, and words again, for ``LATE``
 POLICY = Policy(keep=6, budget=3_000, summary=400)
 AGAIN = {"look", "order", "remember", "hear", "read"}
-"""The tools whose calls may be executed more than once; ``order`` because ``on_open_call`` says so."""
+"""The tools whose calls may be executed more than once; ``order`` because ``World.what_now`` says so."""
 
 
 class World:
@@ -161,12 +162,12 @@ def tools(world: World) -> list[Tool]:
         world.did()
         return {"success": True, "paid": amount}
 
-    @tool(after_crash="ask")
+    @tool(after_crash=world.what_now)
     def order() -> str:
         world.did()
         return "ordered"
 
-    @tool(after_crash="ask")
+    @tool(after_crash=world.what_now)
     async def book() -> str:
         await asyncio.sleep(0)
         world.did()
@@ -203,25 +204,23 @@ def tools(world: World) -> list[Tool]:
 
 def agent_in(world: World, storage: Storage, *, alone: bool = False) -> Agent:
     """``alone``: nobody says anything while it is at work."""
-    store = Store(storage)
     made = Agent(
         model=ByHeart(world),
         tools=tools(world),
-        store=store,
+        store=storage,
         policy=POLICY,
         send=world.send,
-        on_open_call=world.what_now,
-        steps=STEPS,
-        retries=1,
+        limits=Limits(steps=STEPS, retries=1),
     )
-    append = store.log.append
+    log = made.store.log
+    append = log.append
 
     async def watched(*args: Any, **options: Any) -> Any:
         entries = await append(*args, **options)
         world.happened()
         return entries
 
-    setattr(store.log, "append", watched)  # noqa: B010 (a method, says mypy)
+    setattr(log, "append", watched)  # noqa: B010 (a method, says mypy)
     if not alone:
         world.deliver = lambda said: made.submit(said.text, chat=CHAT, id=said.id)
     return made

@@ -1,0 +1,421 @@
+"""Written by ``python -m tests.support.sync_stub`` from the async classes. Do not edit."""
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Self, overload
+
+from chatfold.agent.chat import Point
+from chatfold.agent.compaction import Policy, Summarise
+from chatfold.agent.exporting import Form
+from chatfold.agent.kept_prompt import KeptPrompt
+from chatfold.agent.messages import Content, Given, ToolCall
+from chatfold.agent.models import Model
+from chatfold.agent.moment import S, Shape
+from chatfold.agent.result import Result
+from chatfold.agent.run import OnStep
+from chatfold.agent.run_context import Send
+from chatfold.agent.store import Listed
+from chatfold.agent.tools import Tool
+from chatfold.agent.views import Later, Opened
+from chatfold.eventlog import Durability, Entry, Event, Json, Log, Role, SearchHit, Storage
+from chatfold.eventlog.storage import Change
+from chatfold.projections import Cut, Execution, IndexRow, Message, Projection, View, Window
+from chatfold.projections.spans import Spans
+from chatfold.projections.tokens import Counter
+
+class Store:
+    """``projections``: your own, folded in every chat next to the standard ones."""
+
+    def __init__(
+        self,
+        place: Path | str | Storage,
+        *,
+        projections: Sequence[Projection[Any]] = ...,
+        durability: Durability = "full",
+        read_only: bool = False,
+    ) -> None: ...
+    @classmethod
+    def memory(cls, *, projections: Sequence[Projection[Any]] = ...) -> Self:
+        """For tests and scratch work: gone when the process ends."""
+
+    def close(self) -> None: ...
+    def chat(self, key: str) -> Chat:
+        """The chat of this key, as it is now. There need not be one yet."""
+
+    def chats(self, prefix: str = "", *, where: Mapping[str, str] | None = None) -> Generator[Listed]:
+        """The chats: titles, counts, last activity. Of those that did not change since the last time nothing is read.
+
+        ``prefix``: of the key. ``where``: words that a chat must have, as ``{"user": "u7"}``: those of ``ChatStarted.meta``.
+        A chat that cannot be read is listed with its error, unless words are asked for.
+        """
+
+    def follow(self, since: str = "") -> Generator[Change]:
+        """The chats that change, in any process, each at least once after its last change. ``since``: the ``mark`` of a change, to go
+        on after it; without it, all chats come first.
+        """
+
+    def delete(self, key: str) -> None:
+        """The whole chat, for good. Its forks stay."""
+
+    def import_chat(self, source: Path | str | Chat, key: str) -> Chat:
+        """An exported chat, from a file or from any other store, as the chat of this key: entry for entry the same."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+
+class Moment:
+    """A chat as it was after entry ``seq``; ``await chat.at(…)`` gives one. It can be read, and stays as it is.
+
+    What is in memory is read without ``await``: ``moment.seq``, ``moment[usage].tokens``.
+    """
+
+    def __init__(self, log: Log, key: str, opened: Opened, prompt: KeptPrompt | None = None) -> None: ...
+    @property
+    def opened(self) -> Opened:
+        """The view, and the entries that are known with it."""
+
+    @property
+    def view(self) -> View: ...
+    @property
+    def seq(self) -> int: ...
+    def __getitem__(self, projection: Projection[S]) -> S: ...
+    def now(self) -> Moment:
+        """A moment that stays as it is. A ``Chat`` first takes in what others have written."""
+
+    def entries(self, first: int = 1, last: int | None = None) -> Generator[Entry]:
+        """The entries ``first`` … ``last``, or up to here."""
+
+    @overload
+    def messages(
+        self,
+        shape: Literal["neutral"] = "neutral",
+        *,
+        context: str | None = None,
+        model: str = "",
+        most: int | None = None,
+        tokens: int | None = None,
+        count: Counter = ...,
+    ) -> tuple[Message, ...]: ...
+    @overload
+    def messages(
+        self,
+        shape: Literal["openai", "openai-responses", "ui"],
+        *,
+        context: str | None = None,
+        model: str = "",
+        most: int | None = None,
+        tokens: int | None = None,
+        count: Counter = ...,
+    ) -> list[dict[str, Any]]: ...
+    @overload
+    def messages(
+        self,
+        shape: Literal["anthropic"],
+        *,
+        context: str | None = None,
+        model: str = "",
+        most: int | None = None,
+        tokens: int | None = None,
+        count: Counter = ...,
+    ) -> dict[str, Any]: ...
+    @overload
+    def messages(
+        self,
+        shape: Shape,
+        *,
+        context: str | None = None,
+        model: str = "",
+        most: int | None = None,
+        tokens: int | None = None,
+        count: Counter = ...,
+    ) -> Any: ...
+    def cut(self, *, most: int | None = None, tokens: int | None = None, count: Counter = ...) -> Cut:
+        """The same, neutral, with its size and what was left out."""
+
+    def window(self, context_id: str | None = None) -> Window:
+        """Which entries those are."""
+
+    def read(self, some: Spans) -> list[Entry]:
+        """The entries of these spans."""
+
+    def context_entries(self, *, everything: bool = False) -> list[Entry]:
+        """All entries of the active context, or of ``everything`` that is in any, with those that a compaction hides."""
+
+    def open_calls(self) -> list[ToolCall]:
+        """The calls that were made and not answered yet: what to do first after a crash."""
+
+    def search(self, query: str, *, limit: int = 20, everything: bool = False) -> list[SearchHit]:
+        """What was ever said that holds all words of the query, newest first: archived, compacted, rewound.
+
+        What the model sees anyway is not found, unless ``everything`` is asked for.
+        """
+
+    def find_context(self, query: str) -> str:
+        """The id of the archived context that fits best: by its title, else by what was said in it."""
+
+    def contexts(self, limit: int | None = 20) -> list[IndexRow]:
+        """The archived contexts, last left first."""
+
+    def runs(self, limit: int = 200) -> list[Execution]:
+        """What the last runs did, in a few words each."""
+
+    def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> Path:
+        """Writes the chat to a file, or what of it the form shows; gives its path. The file is there when it is complete."""
+
+    def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Generator[bytes]:
+        """The same, in pieces."""
+
+class Chat(Moment):
+    """One chat, at its end: it can be written, and it takes in what others write. ``await store.chat(key)`` gives one.
+
+    What is in memory is read without ``await``: ``chat.seq``, ``chat[usage].tokens``. Every verb is one append, or nothing; an
+    ``await`` that was cancelled may have happened: do it again with its ``id``.
+    """
+
+    def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None: ...
+    def record(
+        self,
+        *messages: Given,
+        after: int | None = None,
+        id: str | None = None,
+        run: str | None = None,
+        keys: Sequence[str | None] = ...,
+        said_at: datetime | None = None,
+        durability: Durability | None = None,
+    ) -> list[Entry]:
+        """Appends events and messages as one: all of them, durable on return, or none. Gives their entries.
+
+        A message is an event, the dict of a provider, or the object of its SDK. ``after``: only if nothing came after this seq, else
+        ``Conflict``. ``id``: recorded once, however often it is said; with other content it is ``IdConflict``. ``said_at``: when it
+        was said, if that was not now. Raises ``InvalidEvent`` for what cannot be recorded. ``keys``: one for each event, or None: an event whose key was used before
+        is not recorded again.
+        """
+
+    def user(
+        self,
+        *content: Content,
+        id: str | None = None,
+        said_at: datetime | None = None,
+        meta: Mapping[str, Json] | None = None,
+    ) -> Entry:
+        """Records what the user said: text, files, or parts as a provider writes them. Raises ``InvalidEvent`` if that is nothing.
+
+        ``id``: the platform's. A message that is delivered twice is recorded once.
+        """
+
+    def assistant(
+        self,
+        *content: Content,
+        id: str | None = None,
+        run: str | None = None,
+        said_at: datetime | None = None,
+        meta: Mapping[str, Json] | None = None,
+    ) -> Entry:
+        """Records what the assistant said. A reply as the provider gave it, with its tool calls, is for ``record``."""
+
+    def tool_call(
+        self, name: str, args: Json = None, *, call: str | None = None, run: str | None = None
+    ) -> ToolCall:
+        """Records a call before the tool runs; ``record(call.result(x))`` answers it.
+
+        ``args``: JSON, or the text of a JSON object, as OpenAI writes it. ``call``: the provider's id of the call, if there is one.
+        """
+
+    def activate_skill(
+        self, name: str, text: str = "", *, fingerprint: str = "", run: str | None = None
+    ) -> Entry:
+        """From now on the model is given this text in the system prompt."""
+
+    def deactivate_skill(self, name: str) -> Entry:
+        """From now on it is not."""
+
+    def inject(
+        self,
+        *content: Content,
+        role: Role = "user",
+        fingerprint: str | None = None,
+        source: str = "",
+        run: str | None = None,
+    ) -> list[Entry]:
+        """Shows the model what nobody said, once: records nothing if it sees one of this fingerprint already.
+
+        Without a ``fingerprint`` that is the same content in the same role. ``source``: what added it.
+        """
+
+    def merge(self, history: Iterable[Given]) -> list[Entry]:
+        """Records what is new of a history that a client sent whole: messages of OpenAI, Anthropic or the AI SDK, or events.
+
+        Nothing is recorded twice, compactions stay, and where the client went back the chat is rewound. ``client_history`` says
+        what is new. Raises ``OtherHistory`` if the two have nothing in common.
+        """
+
+    @property
+    def opened(self) -> Opened: ...
+    @property
+    def seq(self) -> int: ...
+    def now(self) -> Moment: ...
+    def refresh(self) -> Self:
+        """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
+
+    def keep_window(self) -> None: ...
+    def rest(self) -> None:
+        """Keeps the window for whoever opens the chat next, and lets go of the prompt."""
+
+    def append_if(
+        self,
+        events: Callable[[Moment], Iterable[Event] | Awaitable[Iterable[Event]]],
+        *,
+        run: str | None = None,
+    ) -> list[Entry]:
+        """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
+
+    def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
+        """Shelves this line of thought and begins another, with the question being asked; gives its id."""
+
+    def load_context(
+        self,
+        query: str | None = None,
+        *,
+        context_id: str | None = None,
+        reason: str = "",
+        run: str | None = None,
+    ) -> str:
+        """Takes up an archived context again: the one of this id, or the one that fits the query best."""
+
+    def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
+        """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
+
+    def recall(
+        self,
+        context_id: str,
+        mode: Literal["summary", "recent", "full"] = "summary",
+        *,
+        run: str | None = None,
+    ) -> Entry:
+        """Shows the model an archived context for reference only. The active one stays."""
+
+    def compact(
+        self,
+        policy: Policy = ...,
+        *,
+        summarise: Summarise = ...,
+        trigger: str = "manual",
+        count: Counter = ...,
+    ) -> list[Entry]:
+        """Puts older messages behind a summary, and keeps them in the log. Gives the compactions: none if there was nothing to do, or
+        another writer did it. Raises ``SummaryFailed``, or ``PromptTooLarge`` if it cannot fit; then nothing was changed.
+        """
+
+    def compact_if_due(
+        self, policy: Policy = ..., *, summarise: Summarise = ..., count: Counter = ...
+    ) -> list[Entry]:
+        """The same, if there are more messages or tokens than the policy allows."""
+
+    def compact_after(
+        self, error: BaseException, policy: Policy = ..., *, summarise: Summarise = ..., count: Counter = ...
+    ) -> list[Entry]:
+        """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised."""
+
+    def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
+        """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
+
+    def checkpoint(self, name: str) -> Entry:
+        """Names this point; the same name again moves it."""
+
+    def at(self, point: Point) -> Moment:
+        """The chat as it was after an entry: by its seq, by the name of a checkpoint, or by the time."""
+
+    def rewind(self, to: Point, reason: str = "") -> Entry:
+        """Goes back: what the model sees is again what it was there. What lies between stays in the log."""
+
+    def fork(self, key: str, at: Point | None = None) -> Chat:
+        """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
+
+    def seq_of(self, point: Point) -> int:
+        """Which entry is meant."""
+
+    def follow(self, after: int = 0) -> Generator[Entry]:
+        """The entries after this seq: what is there, then what comes, from any process."""
+
+    def moments(self, after: int = 0) -> Generator[Moment]:
+        """The chat as it was after each of these entries: what was, then what comes."""
+
+    def redact(self, *seqs: int, reason: str = "") -> dict[str, list[int]]:
+        """Erases what these entries say, for good, here and in forks; says where that was."""
+
+    def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Generator[bytes]: ...
+
+class Agent:
+    def __init__(
+        self,
+        *,
+        model: Model,
+        tools: Iterable[Tool] = ...,
+        store: Store | None = None,
+        name: str = "",
+        instructions: str = "",
+        folder: Path | str | None = None,
+        skills: Path | str | None = None,
+        about: Callable[[str], Mapping[str, Json] | Awaitable[Mapping[str, Json]]] | None = None,
+        policy: Policy = ...,
+        summarise: Summarise = ...,
+        send: Send | None = None,
+        on_step: OnStep | None = None,
+        on_open_call: Callable[[ToolCall], Awaitable[Literal["again", "interrupted"]]] | None = None,
+        side_by_side: int = 8,
+        steps: int = 30,
+        retries: int = 3,
+        tool_seconds: float = 120.0,
+        tool_output: int = 50000,
+        most_injected: int = ...,
+        debounce: float = 0.0,
+        at_most: float = 2.0,
+        cancel_on_new_input: bool = False,
+    ) -> None: ...
+    def run(
+        self,
+        *content: Content,
+        chat: str | Chat | None = None,
+        id: str | None = None,
+        meta: Mapping[str, Json] | None = None,
+        on_step: OnStep | None = None,
+    ) -> Result:
+        """Records the message, then answers it, with all that arrived before; gives what came of it.
+
+        While a run is under way in this chat, it sees the message in its next step; the result is then that run's, and so are
+        the steps that callbacks are told of. Not from within a tool of this agent: it would wait for its own run.
+        """
+
+    def submit(
+        self,
+        *content: Content,
+        chat: str | Chat | None = None,
+        id: str | None = None,
+        meta: Mapping[str, Json] | None = None,
+    ) -> Entry:
+        """Records the message and returns; it is answered in the background. See ``wait_idle``."""
+
+    def resume(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result | None:
+        """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
+
+    def regenerate(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result:
+        """Asks the model about the chat as it is, whoever's turn it is: in a fork, to have another answer."""
+
+    def resume_all(self) -> list[str]:
+        """The same in the background for all chats that need it; says which."""
+
+    def wait_idle(self) -> None:
+        """Returns when everything that was accepted is answered; raises what went wrong in the background, if anything did."""
+
+    def system(self, chat: Chat) -> str: ...
+    def is_wanted_elsewhere(self) -> bool: ...
+    def new_conversation(self, where: Path | str) -> Chat:
+        """``where``: a key in the agent's store, or a path, ``chats/task-001``, in a store of its own in ``chats``."""
+
+    def load_conversation(self, where: Path | str) -> Chat: ...
+    def fork_conversation(self, where: Path | str, *, at: Point | None = None) -> Chat:
+        """The current conversation, gone on with elsewhere; the original stays as it is."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
