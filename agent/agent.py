@@ -32,6 +32,7 @@ from chatfold.agent.run_context import Send, is_tool_itself, leave_run, running_
 from chatfold.agent.store import Store
 from chatfold.agent.summary import by_looking
 from chatfold.agent.system_prompt import system_text
+from chatfold.agent.telemetry import Observer
 from chatfold.agent.threads import left_behind
 from chatfold.agent.tools import Tool, by_name
 from chatfold.agent.tools.skills import SkillFiles
@@ -40,6 +41,8 @@ from chatfold.eventlog import Entry, Json, NoSuchPoint, Storage
 from chatfold.projections import turn
 
 _log = logging.getLogger("chatfold")
+
+_NOT_OURS = frozenset({"imported", "adapter"})  # words of chats that another program answers
 
 About = Callable[[str], Mapping[str, Json] | Awaitable[Mapping[str, Json]]]
 
@@ -100,6 +103,7 @@ class Agent(Conversations):
         self.send = send
         self.on_step = on_step
         self.limits = limits
+        self.observers: list[Observer] = []
         self.world: World = LiveWorld(self)  # what is not in the log; a rehearsal has one of its own
         self._lanes = Lanes(limits.chats)
         self._runs: dict[tuple[int, str], Run] = {}  # by the chat
@@ -216,9 +220,12 @@ class Agent(Conversations):
         return await self._wait_for(self._answer(chat, chat[turn].said, on_step), chat)
 
     async def resume_all(self) -> list[str]:
-        """The same in the background for all chats that need it; gives their keys. Imported chats are left alone."""
+        """The same in the background for all chats that need it; gives their keys. Chats that
+        were imported, or that another framework answers, are left alone."""
         found = [
-            one async for one in self.store.chats() if one.is_open and "imported" not in one.outline.words
+            one
+            async for one in self.store.chats()
+            if one.is_open and not _NOT_OURS & one.outline.words.keys()
         ]
         for one in found:
             chat = await self.store.chat(one.key)
@@ -230,6 +237,10 @@ class Agent(Conversations):
         """Asks the model again. An answer that stands is taken back first; the log keeps it. NoSuchPoint if nothing was asked."""
         chat = await self._chat(chat)
         return await self._wait_for(self._regenerate(chat, on_step), chat)
+
+    def observe(self, observer: Observer) -> None:
+        """Calls ``observer`` with a ``Span`` at the end of each run, model call and tool call, from now on."""
+        self.observers.append(observer)
 
     async def wait_idle(self) -> None:
         """Returns when everything that was submitted is answered; raises what went wrong in the background, if anything did."""

@@ -13,8 +13,8 @@ it asks of its ``World``.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from chatfold.agent.progress import Step, answer_step, tool_step
 from chatfold.agent.request import Recorded, make_request, record_request
 from chatfold.agent.result import Result, result_of
 from chatfold.agent.run_context import RUNTIME, RunContext, enter, within
+from chatfold.agent.telemetry import Span, observed
 from chatfold.agent.tools import Outcome, failed
 from chatfold.agent.world import World
 from chatfold.eventlog import (
@@ -50,11 +51,13 @@ from chatfold.eventlog import (
 from chatfold.projections import contexts, executions
 from chatfold.projections.activity import turn
 from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.usage import spent
 
 if TYPE_CHECKING:
     from chatfold.agent.agent import Agent
 
 OnStep = Callable[[Step], Awaitable[None] | None]
+Kind: TypeAlias = Literal["run", "model_call", "tool_call"]
 
 
 class Run:
@@ -93,6 +96,15 @@ class Run:
 
     async def go(self, moment: str) -> Result:
         """Begins, or goes on with, the run; gives what came of it. ``moment``: what the model is told of it."""
+        with self._observed("run", self.agent.name) as span:
+            result = await self._go(moment)
+            span.usage, span.error = result.usage, result.error
+        return result
+
+    def _observed(self, kind: Kind, name: str, call: str = "") -> AbstractContextManager[Span]:
+        return observed(self.agent.observers, Span(kind, name, self.chat.key, self.run, call))
+
+    async def _go(self, moment: str) -> Result:
         try:
             outcome, error = await self._steps(moment)
         except asyncio.CancelledError:
@@ -272,13 +284,15 @@ class Run:
 
     async def _listen(self, payload: dict[str, Any]) -> ModelReply:
         reply = None
-        async for one in self.world.ask(payload):
-            if isinstance(one, Piece):
-                await self._tell(Step("piece", one.text, run=self.run, kind=one.kind))
-            else:
-                reply = one
-        if reply is None:
-            raise ModelFailed("the model's answer ended before it was complete", again=True)
+        with self._observed("model_call", self.agent.model.name) as span:
+            async for one in self.world.ask(payload):
+                if isinstance(one, Piece):
+                    await self._tell(Step("piece", one.text, run=self.run, kind=one.kind))
+                else:
+                    reply = one
+            if reply is None:
+                raise ModelFailed("the model's answer ended before it was complete", again=True)
+            span.usage = spent(reply.usage, failed=False)
         return reply
 
     async def _replied(self, reply: ModelReply) -> ModelReply:
@@ -323,7 +337,10 @@ class Run:
             known = ", ".join(self.agent.tools) or "none"
             await self._returned(call, failed(f"there is no tool {call.name!r}; there are: {known}"))
         else:
-            await self._returned(call, await self.world.use_tool(tool, call))
+            with self._observed("tool_call", call.name, call.call) as span:
+                outcome = await self.world.use_tool(tool, call)
+                span.error = "failed" if outcome.failed else ""
+            await self._returned(call, outcome)
 
     async def _returned(self, call: ToolCall, outcome: Outcome) -> None:
         await self.record(ToolReturned(call.call, outcome.parts, outcome.failed))

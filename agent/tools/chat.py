@@ -19,6 +19,8 @@ from chatfold.agent.tools.sending import send_tool
 from chatfold.projections import contexts
 
 _Object: TypeAlias = dict[str, Any]
+_Mode: TypeAlias = Literal["summary", "recent", "full"]
+_Id = Meta(description="as chat_context_list says it; counts first")
 _Limit = Annotated[int, Meta(ge=1, le=200)]
 
 
@@ -39,14 +41,18 @@ async def chat_context_new(
 @tool
 async def chat_context_load(
     query: Annotated[str, Meta(max_length=2000, description="words of its title or of it")] | None = None,
-    context_id: Annotated[str | None, Meta(description="as chat_context_list says it; counts first")] = None,
+    contextId: Annotated[str | None, _Id] = None,  # noqa: N803 (as results spell it)
+    mode: _Mode | None = None,
 ) -> _Object:
-    """Takes up an archived context again, in the place of the current one, which is shelved."""
-    left = await _active()
+    """Takes up an archived context again, in the place of the current one, which is shelved.
+
+    With a mode it only shows the context, for reference: its summary, its recent messages, or all of it; the current one stays.
+    """
+    left, chat = await _active(), current_run().chat
     try:
-        chosen = await current_run().chat.load_context(
-            query or None, context_id=context_id or None, run=current_run().run
-        )
+        if mode is not None:
+            return await _shown(contextId or await chat.find_context(query or ""), mode)
+        chosen = await chat.load_context(query or None, context_id=contextId or None, run=current_run().run)
     except (NoSuchContext, ValueError) as refused:
         return _failed(str(refused.args[0]))
     return {"success": True, "contextId": chosen, "changed": False} if chosen == left else await _moved(left)
@@ -71,15 +77,22 @@ async def chat_context_clear_active() -> _Object:
 
 
 @tool
-async def context_recall(context_id: str, mode: Literal["summary", "recent", "full"] = "summary") -> _Object:
+async def chat_context_recall(
+    contextId: Annotated[str, _Id],  # noqa: N803 (as results spell it)
+    mode: _Mode = "summary",
+) -> _Object:
     """Shows an archived context for reference, without going back to it."""
-    if context_id == await _active():
+    return await _shown(contextId, mode)
+
+
+async def _shown(context: str, mode: _Mode) -> _Object:
+    if context == await _active():
         return _failed("this is the active context")
     try:
-        await current_run().chat.recall(context_id, mode, run=current_run().run)
+        await current_run().chat.recall(context, mode, run=current_run().run)
     except NoSuchContext as refused:
         return _failed(str(refused.args[0]))
-    return {"success": True, "contextId": context_id, "mode": mode}
+    return {"success": True, "contextId": context, "mode": mode}
 
 
 def _failed(why: str) -> _Object:
@@ -112,7 +125,7 @@ CHAT_TOOLS: tuple[Tool, ...] = (
     chat_context_load,
     chat_context_list,
     chat_context_clear_active,
-    context_recall,
+    chat_context_recall,
     *HISTORY_TOOLS,
 )
 """All of them."""

@@ -130,9 +130,8 @@ async def _ended(process: asyncio.subprocess.Process, grace: float) -> None:
     finally:
         _signal(group, signal.SIGKILL)
         with suppress(TimeoutError):  # cancelled, too: or the loop may be closed before it hears of the end
-            await asyncio.wait_for(
-                process.wait(), max(grace, 1.0)
-            )  # SIGKILL is quick, but a busy machine is not
+            async with asyncio.timeout(max(grace, 1.0)):  # SIGKILL is quick, but a busy machine is not
+                await process.wait()
     await _gone(group, grace / 4)
     _bury(group)
 

@@ -46,12 +46,12 @@ def test_each_tool_tells_the_model_what_it_is_for_and_what_its_arguments_are() -
             "chat_context_list",
             "chat_context_clear_active",
         ),
-        *("context_recall", "chat_history_search", "chat_load_history", "agent_load_context"),
+        *("chat_context_recall", "chat_history_search", "chat_load_history", "agent_load_context"),
     ]
     assert all(one.description for one in CHAT_TOOLS)
     limit = named("chat_context_list").schema["properties"]["limit"]
     assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, 200, 20)
-    assert set(named("chat_context_load").schema["properties"]) == {"query", "context_id"}
+    assert set(named("chat_context_load").schema["properties"]) == {"query", "contextId", "mode"}
 
 
 @pytest.mark.parametrize("one", CHAT_TOOLS, ids=lambda one: one.name)
@@ -170,9 +170,7 @@ async def test_loading_goes_on_in_that_context_at_once_and_without_a_label(store
 @pytest.mark.parametrize("query", ["", None])
 async def test_an_id_is_enough(store: Store, chat: Chat, query: str | None) -> None:
     await two_contexts(chat)
-    chat, _ = await ran(
-        store, CHAT_TOOLS, step(("chat_context_load", {"query": query, "context_id": "main"}))
-    )
+    chat, _ = await ran(store, CHAT_TOOLS, step(("chat_context_load", {"query": query, "contextId": "main"})))
     assert chat[contexts].active.id == "main"
 
 
@@ -186,9 +184,9 @@ async def test_a_chinese_phrase_from_the_middle_of_a_long_context_finds_it(store
 @pytest.mark.parametrize(
     "args",
     [
-        {"context_id": "ctx_0000000000000000"},
-        {"context_id": "../main"},
-        {"context_id": "main/../main"},
+        {"contextId": "ctx_0000000000000000"},
+        {"contextId": "../main"},
+        {"contextId": "main/../main"},
         {"query": "nothing like it"},
         {"query": "?!"},
         {"query": "x" * 2001},
@@ -209,7 +207,7 @@ async def test_what_cannot_be_loaded_changes_nothing_and_the_model_is_told(
 
 async def test_the_context_of_another_chat_is_refused(store: Store, chat: Chat) -> None:
     elsewhere = await two_contexts(await store.chat("other"))
-    chat, _ = await ran(store, CHAT_TOOLS, step(("chat_context_load", {"context_id": elsewhere})))
+    chat, _ = await ran(store, CHAT_TOOLS, step(("chat_context_load", {"contextId": elsewhere})))
     [refused] = await returned(chat)
     assert (
         refused["error"]
@@ -219,14 +217,14 @@ async def test_the_context_of_another_chat_is_refused(store: Store, chat: Chat) 
 
 async def test_loading_the_active_context_does_nothing(store: Store, chat: Chat) -> None:
     there = await two_contexts(chat)
-    chat, _ = await ran(store, CHAT_TOOLS, step(("chat_context_load", {"context_id": there})))
+    chat, _ = await ran(store, CHAT_TOOLS, step(("chat_context_load", {"contextId": there})))
     assert await returned(chat) == [{"success": True, "contextId": there, "changed": False}]
     assert len(await events(chat, *CONTROLS)) == 1
 
 
 async def test_there_and_back_again_in_one_run_keeps_both_and_doubles_none(store: Store, chat: Chat) -> None:
     there = await two_contexts(chat)
-    steps = [step(("chat_context_load", {"context_id": name})) for name in ("main", there, "main")]
+    steps = [step(("chat_context_load", {"contextId": name})) for name in ("main", there, "main")]
     chat, model = await ran(store, CHAT_TOOLS, *steps, step(("chat_context_list", {})))
     listed = (await returned(chat))[-1]
     assert (listed["active"], [row["contextId"] for row in listed["contexts"]]) == ("main", [there])
@@ -262,26 +260,27 @@ async def test_clearing_keeps_the_question_and_can_be_taken_back(store: Store, c
     ]
 
 
+@pytest.mark.parametrize("name", ["chat_context_recall", "chat_context_load"])
 @pytest.mark.parametrize("mode", ["summary", "recent", "full"])
 async def test_recalling_shows_a_labelled_copy_and_stays_where_it_is(
-    store: Store, chat: Chat, mode: str
+    store: Store, chat: Chat, mode: str, name: str
 ) -> None:
     there = await two_contexts(chat)
-    chat, model = await ran(store, CHAT_TOOLS, step(("context_recall", {"context_id": "main", "mode": mode})))
+    chat, model = await ran(store, CHAT_TOOLS, step((name, {"contextId": "main", "mode": mode})))
     [(role, text)] = [one for one in seen(model.payloads[1]) if "strip()" in one[1]]
     assert (role, text.startswith(LABEL), chat[contexts].active.id) == ("user", True, there)
 
 
-@pytest.mark.parametrize("args", [{"context_id": "nowhere"}, {"context_id": "main", "mode": "all"}])
+@pytest.mark.parametrize("args", [{"contextId": "nowhere"}, {"contextId": "main", "mode": "all"}])
 async def test_what_cannot_be_recalled_changes_nothing(store: Store, chat: Chat, args: Any) -> None:
     await two_contexts(chat)
-    chat, _ = await ran(store, CHAT_TOOLS, step(("context_recall", args)))
+    chat, _ = await ran(store, CHAT_TOOLS, step(("chat_context_recall", args)))
     assert await events(chat, ContextRecalled) == []
     assert [event.failed for event in await events(chat, ToolReturned)] == [True]
 
 
 async def test_the_active_context_is_not_recalled_into_itself(store: Store, chat: Chat) -> None:
-    chat, _ = await ran(store, CHAT_TOOLS, step(("context_recall", {"context_id": "main"})))
+    chat, _ = await ran(store, CHAT_TOOLS, step(("chat_context_recall", {"contextId": "main"})))
     assert await events(chat, ContextRecalled) == []
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from chatfold.agent import Agent, ScriptedModel, Store
-from chatfold.eventlog import NoSuchPoint, Rewound
+from chatfold.eventlog import ChatStarted, NoSuchPoint, Rewound
 from tests.support.agent_runs import events
 from tests.support.chats import a_store  # noqa: F401
 
@@ -55,6 +55,16 @@ async def test_an_empty_message_is_refused_and_nothing_is_recorded(
         with pytest.raises(ValueError, match="the message is empty"):
             await verb(*content, chat="chat")
     assert (await store.chat("chat")).seq == 0
+
+
+@pytest.mark.parametrize("word", ["imported", "adapter"])
+async def test_chats_that_another_program_answers_are_not_resumed(store: Store, word: str) -> None:
+    chat = await store.chat("theirs")
+    await chat.record(ChatStarted("theirs", meta={word: "codex"}))
+    await chat.user("a question")
+    await (await store.chat("ours")).user("a question")
+    async with Agent(ScriptedModel(["answer"]), store=store) as agent:
+        assert await agent.resume_all() == ["ours"]
 
 
 async def test_without_a_chat_the_current_conversation_goes_on() -> None:

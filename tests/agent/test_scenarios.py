@@ -236,7 +236,7 @@ async def test_the_model_lists_the_contexts_and_loads_the_one_it_means_by_its_id
     def load(payload: dict[str, Any]) -> ModelReply:
         [result] = payload["messages"][-1]["results"]
         [row] = [row for row in result["parts"][0]["data"]["contexts"] if "strip" in row["summaryPreview"]]
-        return step(("chat_context_load", {"context_id": row["contextId"]}))
+        return step(("chat_context_load", {"contextId": row["contextId"]}))
 
     script: list[Line] = [step(("chat_context_list", {})), load, "Here we are."]
     made, model = agent(store, script, CHAT_TOOLS)

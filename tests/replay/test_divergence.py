@@ -3,10 +3,21 @@
 from typing import Any
 
 from chatfold.agent import Agent, OpenAIModel, ScriptedModel, Store, tool
+from chatfold.agent.tools.skills import SkillFiles
 from chatfold.eventlog import ModelCalled, Text, ToolReturned
 from chatfold.replay.verify.divergence import first_change
 from chatfold.replay.verify.rehearsal import rehearse
-from tests.support.debugger.recorded_bot import OwnCode, bot, build, diverged, edited, first, run_of, talked
+from tests.support.debugger.recorded_bot import (
+    EXAMPLES,
+    OwnCode,
+    bot,
+    build,
+    diverged,
+    edited,
+    first,
+    run_of,
+    talked,
+)
 
 
 async def test_one_changed_prompt_is_told_exactly() -> None:
@@ -32,7 +43,8 @@ async def test_one_changed_token_of_code_is_told_exactly() -> None:
         order_status if one is bot.order_status else one for one in [*build(Store.memory()).tools.values()]
     ]
     tools = [one for one in tools if not one.name.startswith("skills_")]
-    found = await diverged(chat, lambda store: build(store, tools=tools))
+    skills = SkillFiles(EXAMPLES / "skills")
+    found = await diverged(chat, lambda store: build(store, tools=[*tools, skills]))
     assert found.kind == "model_called"
     assert found.field.startswith("request.tools[")
     assert found.field.endswith(".schema.properties.order.type")

@@ -211,7 +211,7 @@ def _sent_once(chat: Chat, entries: Sequence[Entry], world: World, ending: Endin
 
 async def requests_are_proved(agent: Agent, chat: Chat, entries: Sequence[Entry]) -> None:
     """What any model was ever sent is what the log says now, by its fingerprint."""
-    kept: dict[str, Any] = {entry.id: getattr(entry.event, "data", None) for entry in entries if entry.id}
+    kept: dict[str, Any] = {entry.key: getattr(entry.event, "data", None) for entry in entries if entry.key}
     for entry in entries:
         if isinstance(entry.event, ModelCalled):
             params = entry.event.params
