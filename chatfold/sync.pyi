@@ -19,6 +19,7 @@ from chatfold.agent.result import Result
 from chatfold.agent.run import OnStep
 from chatfold.agent.run_context import Send
 from chatfold.agent.store import Listed
+from chatfold.agent.telemetry import Observer
 from chatfold.agent.tools import Tool
 from chatfold.agent.tools.skills import SkillFiles
 from chatfold.agent.views import Later, Opened
@@ -437,10 +438,14 @@ class Agent:
         """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
 
     def resume_all(self) -> list[str]:
-        """The same in the background for all chats that need it; gives their keys. Imported chats are left alone."""
+        """The same in the background for all chats that need it; gives their keys. Chats that
+        were imported, or that another framework answers, are left alone."""
 
     def regenerate(self, chat: str | Chat | None = None, *, on_step: OnStep | None = None) -> Result:
         """Asks the model again. An answer that stands is taken back first; the log keeps it. NoSuchPoint if nothing was asked."""
+
+    def observe(self, observer: Observer) -> None:
+        """Calls ``observer`` with a ``Span`` at the end of each run, model call and tool call, from now on."""
 
     def wait_idle(self) -> None:
         """Returns when everything that was submitted is answered; raises what went wrong in the background, if anything did."""
