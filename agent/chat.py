@@ -17,7 +17,7 @@ from chatfold.agent.compaction import DEFAULT, Policy, Summarise, aside, compact
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
 from chatfold.agent.errors import NoSuchContext, PromptTooLarge
 from chatfold.agent.exporting import Form
-from chatfold.agent.kept_prompt import ANSWERED, AT_MOST, IdleTimer, KeptPrompt
+from chatfold.agent.kept_prompt import IdleTimer, KeptPrompt
 from chatfold.agent.messages import (
     EVENTS,
     Content,
@@ -46,7 +46,6 @@ from chatfold.eventlog import (
     InvalidEvent,
     Json,
     Log,
-    MessageAdded,
     NoSuchPoint,
     Redacted,
     Rewound,
@@ -265,7 +264,7 @@ class Chat(Moment):
             put_off(keep_up(self.log, self.key, self._kept, self.opened), self._later)
             self._kept, self._kept_at = self.seq, now
         self._idle.restart()
-        if self.seq - self._prompt.window >= (ANSWERED if _is_answer(new[-1]) else AT_MOST):
+        if self._prompt.is_due(new[-1]):
             self.keep_window()
 
     def keep_window(self) -> None:
@@ -496,7 +495,3 @@ class Chat(Moment):
         )
         async for data in chunks:
             yield data
-
-
-def _is_answer(entry: Entry) -> bool:
-    return isinstance(entry.event, MessageAdded) and entry.event.role == "assistant"
