@@ -13,11 +13,11 @@ from weakref import WeakMethod
 
 from msgspec.structs import replace
 
-from chatfold.agent.compaction import DEFAULT, Policy, Summarise, compact, due, halved, size
+from chatfold.agent.compaction import DEFAULT, Policy, Summarise, aside, compact, due, halved, size
 from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
-from chatfold.agent.errors import PromptTooLarge
+from chatfold.agent.errors import NoSuchContext, PromptTooLarge
 from chatfold.agent.exporting import Form
-from chatfold.agent.kept_prompt import ANSWERED, AT_MOST, IdleTimer, KeptPrompt
+from chatfold.agent.kept_prompt import IdleTimer, KeptPrompt
 from chatfold.agent.messages import (
     EVENTS,
     Content,
@@ -46,7 +46,6 @@ from chatfold.eventlog import (
     InvalidEvent,
     Json,
     Log,
-    MessageAdded,
     NoSuchPoint,
     Redacted,
     Rewound,
@@ -59,7 +58,7 @@ from chatfold.projections import contexts, estimate, lineage
 from chatfold.projections.tokens import Counter
 
 Point: TypeAlias = int | str | datetime
-"""A seq, the name of a checkpoint, or a time."""
+"""A seq, or one counted back from the end (-1: before the last entry), the name of a checkpoint, or a time."""
 
 
 class Chat(Moment):
@@ -265,7 +264,7 @@ class Chat(Moment):
             put_off(keep_up(self.log, self.key, self._kept, self.opened), self._later)
             self._kept, self._kept_at = self.seq, now
         self._idle.restart()
-        if self.seq - self._prompt.window >= (ANSWERED if _is_answer(new[-1]) else AT_MOST):
+        if self._prompt.is_due(new[-1]):
             self.keep_window()
 
     def keep_window(self) -> None:
@@ -321,10 +320,13 @@ class Chat(Moment):
         reason: str = "",
         run: str | None = None,
     ) -> str:
-        """Takes up an archived context again: the one of this id, or the one that fits the query best."""
+        """Takes up an archived context again; gives its id. Raises ``NoSuchContext`` if none fits.
+
+        ``query``: its id, its title, or anything that was said in it. ``context_id``: its id and nothing else.
+        """
         if context_id is None and query is None:
             raise ValueError("which context? Give a query or a context_id")
-        chosen = await self.find_context(query or "") if context_id is None else context_id
+        chosen = await self._context_of(query or "") if context_id is None else context_id
         await self.append_if(lambda now: loaded(now.view, chosen, reason, chat=self.key), run=run)
         return chosen
 
@@ -333,14 +335,26 @@ class Chat(Moment):
         await self.append_if(lambda now: cleared(now.view, reason), run=run)
         return self[contexts].active.id
 
+    async def _context_of(self, query: str) -> str:
+        state = (await self.now())[contexts]
+        return query if query in state.shelf or query == state.active.id else await self.find_context(query)
+
     async def recall(
         self,
-        context_id: str,
+        query: str,
         mode: Literal["summary", "recent", "full"] = "summary",
         *,
         run: str | None = None,
     ) -> Entry:
-        """Shows the model an archived context for reference only. The active one stays."""
+        """Shows the model an archived context for reference only. The active one stays.
+
+        ``query``: its id, its title, or anything that was said in it. ``mode``: its newest summary or its last lines, its last
+        messages, or all of it.
+        """
+        try:
+            context_id = await self._context_of(query)
+        except (NoSuchContext, ValueError):  # no letter to search for is no context either
+            raise NoSuchContext(f"there is no context {query!r}", chat=self.key, seq=self.seq) from None
         shown = await self.messages(context=context_id)
         return (await self.record(recalled(context_id, mode, shown), run=run))[0]
 
@@ -364,7 +378,8 @@ class Chat(Moment):
     ) -> list[Entry]:
         """The same, if there are more messages or tokens than the policy allows."""
         now = await self.now()
-        trigger = due(now.view, await now.messages(), policy, count)
+        messages = await now.messages()
+        trigger = await aside(messages, lambda: due(now.view, messages, policy, count))
         return await compact(self, policy, summarise, trigger, count) if trigger else []
 
     async def compact_after(
@@ -434,8 +449,8 @@ class Chat(Moment):
         match point:
             case str() if point in now[lineage].checkpoints:
                 return now[lineage].checkpoints[point]
-            case int() if 0 <= point <= now.seq:
-                return point
+            case int() if -now.seq <= point <= now.seq:
+                return point if point >= 0 else now.seq + point
             case datetime():
                 return await self._seq_at(round(point.timestamp() * 1000), now.seq)
         raise NoSuchPoint(f"there is no point {point!r}", chat=self.key, seq=now.seq)
@@ -480,7 +495,3 @@ class Chat(Moment):
         )
         async for data in chunks:
             yield data
-
-
-def _is_answer(entry: Entry) -> bool:
-    return isinstance(entry.event, MessageAdded) and entry.event.role == "assistant"

@@ -14,7 +14,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
@@ -31,6 +31,9 @@ from chatfold.projections.tokens import FRAMING, Counter
 if TYPE_CHECKING:
     from chatfold.agent.chat import Chat
 
+T = TypeVar("T")
+
+_MANY = 500  # messages: more of them are looked at on a thread
 _LATE = 1 << 62  # later than any seq
 
 Summarise = Callable[[Material], str | Awaitable[str]]
@@ -59,6 +62,11 @@ class Policy(msgspec.Struct, frozen=True):
 DEFAULT = Policy()
 
 
+async def aside(messages: Sequence[Message], work: Callable[[], T]) -> T:
+    """What is worked out about these messages: on a thread if they are many, so that the event loop goes on."""
+    return await asyncio.to_thread(work) if len(messages) > _MANY else work()
+
+
 class Plan(msgspec.Struct, frozen=True):
     first: int
     last: int
@@ -75,7 +83,7 @@ async def compact(
     """See ``Chat.compact``."""
     done = await _compact_once(chat, policy, summarise, trigger, count)
     # What was injected twice was shown once: it is shown again when the first is hidden.
-    while done and policy.budget is not None and (await chat.cut(count=count)).tokens.count > policy.budget:
+    while done and policy.budget is not None and await _tokens(chat, count) > policy.budget:
         try:
             more = await _compact_once(chat, policy, summarise, trigger, count)
         except (PromptTooLarge, SummaryFailed):
@@ -86,11 +94,17 @@ async def compact(
     return done
 
 
+async def _tokens(chat: "Chat", count: Counter) -> int:
+    messages = await chat.messages()
+    return await aside(messages, lambda: sum(tokens_of(message, count) for message in messages))
+
+
 async def _compact_once(
     chat: "Chat", policy: Policy, summarise: Summarise, trigger: str, count: Counter
 ) -> list[Entry]:
     now = await chat.now()
-    plans = planned(now.view, await now.messages(), policy, count, chat=chat.key)
+    messages = await now.messages()
+    plans = await aside(messages, lambda: planned(now.view, messages, policy, count, chat=chat.key))
     summaries = [await asked(summarise, plan, policy, count, chat=chat.key) for plan in plans]
     return await chat.append_if(lambda then: committed(plans, summaries, trigger, policy, then.view, count))
 

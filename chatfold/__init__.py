@@ -27,6 +27,7 @@ if not os.path.isdir(os.path.join(__path__[0], "eventlog")):  # noqa: PTH112, PT
 from chatfold.late import late
 
 if TYPE_CHECKING:
+    from chatfold import sync
     from chatfold.agent import (
         CHAT_TOOLS,
         Agent,
@@ -144,6 +145,7 @@ else:  # importing a module that is not used would make every command and every 
             "Text": "chatfold.eventlog",
             "Unavailable": "chatfold.eventlog",
             "events": "chatfold.eventlog",
+            "sync": "chatfold.sync",
             "View": "chatfold.projections",
             "projection": "chatfold.projections",
             "Replay": "chatfold.replay",
@@ -205,6 +207,7 @@ __all__ = [
     "projection",
     "replaying",
     "shell_tool",
+    "sync",
     "system",
     "tool",
     "user",

@@ -15,12 +15,13 @@ from typing import Any
 
 
 def late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose names stand in other modules: ``homes`` has the module of each name."""
+    """The ``__getattr__`` of a package whose names stand in other modules: ``homes`` has the module of each name, or it is the module."""
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        home = import_module(homes[name])
+        value = home if home.__name__ == f"{package}.{name}" else getattr(home, name)
         setattr(sys.modules[package], name, value)  # the next use does not come here
         return value
 

@@ -5,18 +5,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
+from chatfold.agent.agent import About
 from chatfold.agent.chat import Point
 from chatfold.agent.compaction import Policy, Summarise
 from chatfold.agent.exporting import Form
 from chatfold.agent.kept_prompt import KeptPrompt
+from chatfold.agent.limits import Limits
 from chatfold.agent.messages import Content, Given, ToolCall
 from chatfold.agent.models import Model
 from chatfold.agent.moment import S, Shape
+from chatfold.agent.progress import Step
 from chatfold.agent.result import Result
 from chatfold.agent.run import OnStep
 from chatfold.agent.run_context import Send
 from chatfold.agent.store import Listed
+from chatfold.agent.telemetry import Observer
 from chatfold.agent.tools import Tool
+from chatfold.agent.tools.skills import SkillFiles
 from chatfold.agent.views import Later, Opened
 from chatfold.eventlog import Durability, Entry, Event, Json, Log, Role, SearchHit, Storage
 from chatfold.eventlog.storage import Change
@@ -281,19 +286,22 @@ class Chat(Moment):
         reason: str = "",
         run: str | None = None,
     ) -> str:
-        """Takes up an archived context again: the one of this id, or the one that fits the query best."""
+        """Takes up an archived context again; gives its id. Raises ``NoSuchContext`` if none fits.
+
+        ``query``: its id, its title, or anything that was said in it. ``context_id``: its id and nothing else.
+        """
 
     def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
         """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
 
     def recall(
-        self,
-        context_id: str,
-        mode: Literal["summary", "recent", "full"] = "summary",
-        *,
-        run: str | None = None,
+        self, query: str, mode: Literal["summary", "recent", "full"] = "summary", *, run: str | None = None
     ) -> Entry:
-        """Shows the model an archived context for reference only. The active one stays."""
+        """Shows the model an archived context for reference only. The active one stays.
+
+        ``query``: its id, its title, or anything that was said in it. ``mode``: its newest summary or its last lines, its last
+        messages, or all of it.
+        """
 
     def compact(
         self,
@@ -315,7 +323,10 @@ class Chat(Moment):
     def compact_after(
         self, error: BaseException, policy: Policy = ..., *, summarise: Summarise = ..., count: Counter = ...
     ) -> list[Entry]:
-        """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised."""
+        """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised.
+
+        If half the size cannot be reached, as small as possible; PromptTooLarge if that is no smaller than what was refused.
+        """
 
     def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
         """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
@@ -347,31 +358,36 @@ class Chat(Moment):
     def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Generator[bytes]: ...
 
 class Agent:
+    """Answers the messages of its chats with a model and tools.
+
+    ``model``: an ``OpenAIModel``, an ``AnthropicModel``, ``model_from(function)``, or anything with the methods of ``Model``.
+    ``store``: where its chats are: a ``Store``, which stays yours to close, or the place of one; memory without it.
+    ``tools``: what the model may call: functions, ``Tool``, ``SkillFiles``.
+    ``instructions``: the text that the model is told before a conversation.
+    ``name``: who the log says has run; agents with several names can share a chat.
+    ``folder``: profile and memory files, told before the instructions; see ``system_prompt``.
+    ``about``: a function from a chat's key to what the model is told of the chat, a line a name; it may be async.
+    ``policy``: when older messages are put behind a summary. ``summarise``: who writes it.
+    ``send``: brings what ``chat_send`` sends to the user: (chat key, an id that stays the same when it is tried again, parts).
+    ``on_step``: is told what happens in every run, as it happens.
+    ``limits``: steps, retries, seconds; see ``Limits``.
+    """
+
     def __init__(
         self,
-        *,
         model: Model,
-        tools: Iterable[Tool] = ...,
-        store: Store | None = None,
-        name: str = "",
+        *,
+        store: Store | Storage | Path | str | None = None,
+        tools: Iterable[Tool | SkillFiles | Callable[..., Any]] = ...,
         instructions: str = "",
+        name: str = "",
         folder: Path | str | None = None,
-        skills: Path | str | None = None,
-        about: Callable[[str], Mapping[str, Json] | Awaitable[Mapping[str, Json]]] | None = None,
+        about: About | None = None,
         policy: Policy = ...,
         summarise: Summarise = ...,
         send: Send | None = None,
         on_step: OnStep | None = None,
-        on_open_call: Callable[[ToolCall], Awaitable[Literal["again", "interrupted"]]] | None = None,
-        side_by_side: int = 8,
-        steps: int = 30,
-        retries: int = 3,
-        tool_seconds: float = 120.0,
-        tool_output: int = 50000,
-        most_injected: int = ...,
-        debounce: float = 0.0,
-        at_most: float = 2.0,
-        cancel_on_new_input: bool = False,
+        limits: Limits = ...,
     ) -> None: ...
     def run(
         self,
@@ -380,11 +396,32 @@ class Agent:
         id: str | None = None,
         meta: Mapping[str, Json] | None = None,
         on_step: OnStep | None = None,
+        interrupt: bool = False,
     ) -> Result:
         """Records the message, then answers it, with all that arrived before; gives what came of it.
 
-        While a run is under way in this chat, it sees the message in its next step; the result is then that run's, and so are
-        the steps that callbacks are told of. Not from within a tool of this agent: it would wait for its own run.
+            result = await agent.run("and the docs?", chat="telegram-42", id="telegram-991")
+            result.text, result.outcome
+
+        ``chat``: its key, or the chat; the current conversation without it. ``id``: the platform's; a message that is delivered
+        twice is recorded and answered once. ``interrupt``: a model that is being asked in this chat is asked anew, with it.
+
+        While a run is under way in this chat, it sees the message in its next step; the result is then that run's. Raises
+        what a bug in the model or a callback raises; what a provider refuses is ``result.error``. If the caller is cancelled,
+        so is the run; if that is the task which entered the agent's block, the run is stopped when the block is left.
+        """
+
+    def stream(
+        self,
+        *content: Content,
+        chat: str | Chat | None = None,
+        id: str | None = None,
+        meta: Mapping[str, Json] | None = None,
+    ) -> Generator[Step]:
+        """Like ``run``, and yields what happens as it happens; the last step, of type ``result``, has the result.
+
+        async for step in agent.stream("go on", chat="telegram-42"):
+            print(step.text)
         """
 
     def submit(
@@ -393,29 +430,44 @@ class Agent:
         chat: str | Chat | None = None,
         id: str | None = None,
         meta: Mapping[str, Json] | None = None,
+        interrupt: bool = False,
     ) -> Entry:
-        """Records the message and returns; it is answered in the background. See ``wait_idle``."""
+        """Records the message and returns its entry; it is answered in the background. See ``wait_idle``."""
 
     def resume(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result | None:
         """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
 
-    def regenerate(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result:
-        """Asks the model about the chat as it is, whoever's turn it is: in a fork, to have another answer."""
-
     def resume_all(self) -> list[str]:
-        """The same in the background for all chats that need it; says which."""
+        """The same in the background for all chats that need it; gives their keys. Chats that
+        were imported, or that another framework answers, are left alone."""
+
+    def regenerate(self, chat: str | Chat | None = None, *, on_step: OnStep | None = None) -> Result:
+        """Asks the model again. An answer that stands is taken back first; the log keeps it. NoSuchPoint if nothing was asked."""
+
+    def observe(self, observer: Observer) -> None:
+        """Calls ``observer`` with a ``Span`` at the end of each run, model call and tool call, from now on."""
 
     def wait_idle(self) -> None:
-        """Returns when everything that was accepted is answered; raises what went wrong in the background, if anything did."""
+        """Returns when everything that was submitted is answered; raises what went wrong in the background, if anything did."""
 
-    def system(self, chat: Chat) -> str: ...
-    def is_wanted_elsewhere(self) -> bool: ...
+    def system(self, chat: Chat) -> str:
+        """What the model is told before the conversation of this chat."""
+
+    def is_wanted_elsewhere(self) -> bool:
+        """Does another chat wait for its turn?"""
+
     def new_conversation(self, where: Path | str) -> Chat:
-        """``where``: a key in the agent's store, or a path, ``chats/task-001``, in a store of its own in ``chats``."""
+        """Begins a conversation: it is the current one now. Raises ``ChatExists`` if there is one.
 
-    def load_conversation(self, where: Path | str) -> Chat: ...
+        ``where``: a path, ``./chats/task-001.jsonl``, which becomes a store of this one chat, or a key in the agent's store. A string
+        is a path if it has a separator or ends in ``.jsonl``.
+        """
+
+    def load_conversation(self, where: Path | str) -> Chat:
+        """Takes up a conversation again: it is the current one now. Raises ``NoSuchChat`` if there is none."""
+
     def fork_conversation(self, where: Path | str, *, at: Point | None = None) -> Chat:
-        """The current conversation, gone on with elsewhere; the original stays as it is."""
+        """Goes on with the current conversation elsewhere, from ``at`` or from its end; the original stays as it is."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...

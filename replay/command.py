@@ -108,15 +108,21 @@ async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Add
     by_path = (whole, Address(text)) if whole else (path_of(parsed.chat), parsed)
     if by_path[0] is not None:
         async with opened(by_path[0]) as (place, key):
-            if not key:
-                raise NoStore("this is a store: which chat?", path=by_path[0])
-            yield await place.chat(key), by_path[1]
+            yield await place.chat(key or await _only_chat(place, by_path[0])), by_path[1]
         return
     async with opened(store_place(store), keep_caches=parsed.chat == LAST) as (place, _):
         if "@" in text and (chat := await place.chat(text)).seq:  # the key of a chat may look like anything
             yield chat, Address(text)
         else:
             yield await find_chat(place, parsed.chat), parsed
+
+
+async def _only_chat(place: Store, path: Path) -> str:
+    """That of a store of one chat, as ``agent.new_conversation("./chats/task.jsonl")`` makes them."""
+    keys = [key async for key in place.log.chats()]
+    if len(keys) != 1:
+        raise NoStore(f"this is a store of {len(keys)} chats: which one?", path=path)
+    return keys[0]
 
 
 async def seq_meant(chat: Chat, meant: Address) -> int:
@@ -145,12 +151,12 @@ def confirm(*, yes: bool) -> None:
 
 
 def path_of(text: str) -> Path | None:
-    """The export or the chat's folder that is meant, if it is one."""
+    """The export, the chat's folder, or the store of one chat that is meant, if it is one."""
     if os.sep not in text and not text.endswith(".jsonl"):
         return None
     path = Path(text)
     try:
-        return path if path.is_file() or is_chat_folder(path) else None
+        return path if path.is_file() or (path / "chats").is_dir() or is_chat_folder(path) else None
     except OSError:  # too long to be one, or not ours to look at
         return None
 

@@ -21,7 +21,7 @@ FRONT = """
     Agent ModelReply AnthropicModel CHAT_TOOLS ToolCall PromptTooLarge Chat ChatDeleted ChatExists ChatfoldError Conflict CorruptLog
     Data DiskFull DurabilityUnknown Entry RunContext File Http IdConflict InvalidEvent ModelFailed Moment NewerFormat NoSuchChat
     NoSuchContext NoSuchPoint OpenAIModel Policy ReadOnly Reasoning Replay Result ScriptedModel Stdio Step Store Text Tool
-    Unavailable View assert_replays assistant events current_run mcp_tools projection replaying shell_tool system tool user Limits SkillFiles model_from
+    Unavailable View assert_replays assistant events current_run mcp_tools projection replaying shell_tool sync system tool user Limits SkillFiles model_from
 """
 
 EVENTLOG = """

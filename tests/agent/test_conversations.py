@@ -1,5 +1,7 @@
 """One agent, many conversations: made, loaded and forked by a key or by a path."""
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from chatfold.agent import Agent, ScriptedModel
 from chatfold.eventlog import ChatExists, NoSuchChat, RunStarted
 from chatfold.projections import lineage
+from tests.support.debugger.commanded import run
 
 
 def agent(*script: str) -> Agent:
@@ -18,7 +21,8 @@ async def test_a_conversation_by_a_path_is_on_disk_and_is_loaded_by_another_agen
     async with agent("hello") as first:
         chat = await first.new_conversation(path)
         assert (await first.run("hi", chat=chat)).text == "hello"
-    assert (tmp_path / "chats" / "chats" / "task-001").is_dir()
+    assert [one.name for one in (tmp_path / "chats").iterdir()] == ["task-001.jsonl"]  # nothing beside it
+    assert (path / "chats" / "task-001").is_dir()
     async with agent("again") as second:
         chat = await second.load_conversation(path)
         assert [message.role for message in await chat.messages()] == ["user", "user", "assistant"]
@@ -42,7 +46,7 @@ async def test_a_conversation_in_memory_gets_a_path_by_being_forked(tmp_path: Pa
         chat = await made.new_conversation("scratch")
         await made.run("first", chat=chat)
         kept = await made.fork_conversation(tmp_path / "kept")
-        assert kept.view.head == chat.view.head
+        assert (kept[lineage].parent.parent, kept.seq) == ("scratch", chat.seq + 1)  # type: ignore[union-attr]
         await made.run("second", chat=kept)
     async with agent() as other:
         assert (await other.load_conversation(tmp_path / "kept")).seq == kept.seq
@@ -79,5 +83,30 @@ async def test_what_is_there_or_is_not_is_told(tmp_path: Path) -> None:
         await made.run("hi", chat=chat)
         with pytest.raises(ChatExists):
             await made.new_conversation(tmp_path / "task")
-        with pytest.raises(ValueError, match="within its own store"):
-            await made.fork_conversation("in memory", at=1)
+        (tmp_path / "a-file.jsonl").write_text("{}")
+        with pytest.raises(ChatExists, match="this is a file"):
+            await made.new_conversation(tmp_path / "a-file.jsonl")
+
+
+async def test_a_conversation_is_forked_into_any_folder_at_any_point(tmp_path: Path) -> None:
+    async with agent("one", "two", "three") as made:
+        chat = await made.new_conversation(str(tmp_path / "a" / "task.jsonl"))
+        await made.run("first")  # in the current conversation
+        await chat.checkpoint("here")
+        await made.run("second")
+        before = chat.seq
+        fork = await made.fork_conversation(str(tmp_path / "b" / "task.jsonl"), at="here")
+        assert [m["content"] for m in await fork.messages("openai") if m["role"] == "assistant"] == ["one"]
+        assert (fork.key, fork[lineage].parent.parent) == ("task", "task")  # type: ignore[union-attr]
+        assert (await made.run("another way")).text == "three"
+        assert (await chat.refresh()).seq == before
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]  # noqa: PTH208
+
+
+async def test_the_command_reads_a_conversation_at_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "task-001.jsonl"
+    async with agent("hello") as made:
+        await made.new_conversation(path)
+        await made.run("hi")
+    done = await asyncio.to_thread(run, "log", path)
+    assert (done.exit_code, "hello" in done.output) == (0, True), done.output

@@ -101,7 +101,7 @@ async def test_the_past_is_read_by_seq_by_checkpoint_and_by_time(chat: Chat) -> 
         assert (past.seq, await texts(past)) == (3, ["question 0", "answer 0"])
 
 
-@pytest.mark.parametrize("nowhere", [99, -1, "no such name", ""])
+@pytest.mark.parametrize("nowhere", [99, -99, "no such name", ""])
 async def test_a_point_that_is_not_there_is_refused_by_every_verb_without_a_trace(
     store: Store, nowhere: Any
 ) -> None:

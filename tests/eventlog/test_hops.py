@@ -95,6 +95,20 @@ async def test_a_chat_begins_with_few_calls_of_the_disk(root: Path) -> None:
         assert counts[1] <= 8, disk.calls
 
 
+async def test_a_repeated_text_is_compared_with_few_calls_of_the_disk(root: Path) -> None:
+    """The earlier line is in the open segment, whose descriptor has just been proved."""
+    disk, text = CountingDisk(), "said before " * 100
+    async with Log(FileStorage(root, disk=disk)) as log:
+        for event in (MessageAdded("user", (Text(text),)), said(1), said(2)):
+            await log.append("chat", event, durability="off")
+        disk.calls.clear()
+        [entry] = await log.append("chat", MessageAdded("user", (Text(text),)), durability="off")
+        assert not [name for name in disk.calls if name.startswith("open")], disk.calls
+        assert len(disk.calls) <= 8, disk.calls
+        assert b"ref:1:" in (root / "chats" / "chat" / "0000000000000001.jsonl").read_bytes()
+        assert [one async for one in log.read("chat")][-1] == entry
+
+
 async def test_an_append_goes_through_few_functions(root: Path, hops: Hops) -> None:
     storage = FileStorage(root)
     storage._queue._later_s = 3600.0  # what the timer does goes on beside the appends, not on their way

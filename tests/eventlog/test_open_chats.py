@@ -13,7 +13,7 @@ import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.handover import PendingAppend
+from chatfold.eventlog.files.handover import Inbox, PendingAppend
 from chatfold.eventlog.files.notify import Notifier
 from chatfold.eventlog.files.open_chat import OPEN_CHATS, OpenChat, OpenChats
 from chatfold.eventlog.files.queue import CommitQueue
@@ -204,3 +204,31 @@ async def test_a_group_is_synced_without_the_lock(root: Path) -> None:
         disk.is_watching = False
     assert len(disk.synced_under_lock) < 20  # they were grouped
     assert not any(disk.synced_under_lock)
+
+
+async def test_the_answers_of_a_group_wake_their_loop_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the loop takes the interpreter from the thread in the middle of its work, again and again."""
+    woken, groups = list[int](), list[int]()
+    wake, reply = Inbox.wake, CommitQueue._reply
+
+    def counting_wake(inbox: Inbox) -> None:
+        woken.append(len(inbox.answers))
+        wake(inbox)
+
+    def counting_reply(queue: CommitQueue, chat: OpenChat, answered: list[PendingAppend]) -> None:
+        groups.append(len(answered))
+        reply(queue, chat, answered)
+
+    monkeypatch.setattr(Inbox, "wake", counting_wake)
+    monkeypatch.setattr(CommitQueue, "_reply", counting_reply)
+    async with Log(FileStorage(tmp_path)) as log:
+        await log.append("chat", Noted("first"))
+        woken.clear()
+        groups.clear()
+        await asyncio.gather(*(log.append("chat", Noted(str(number))) for number in range(64)))
+    answered = [size for size in groups if size]
+    assert max(answered) > 32
+    assert len(woken) == len(answered)
+    assert max(woken) >= max(answered)

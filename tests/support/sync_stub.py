@@ -12,6 +12,8 @@ from pathlib import Path
 PLACE = Path(__file__).parents[2]
 STUB = PLACE / "chatfold" / "sync.pyi"
 CLASSES = {"Store": "store", "Moment": "moment", "Chat": "chat", "Agent": "agent"}
+BASES = {"agent": "conversations"}
+"""Modules of classes that are but a part of another: their methods are that one's."""
 _ITERATORS = {"AsyncIterator": "Generator", "AsyncGenerator": "Generator"}
 _SPECIAL = ("__init__", "__getitem__")
 _CONTEXT = "def __enter__(self) -> Self: ...\ndef __exit__(self, *error: object) -> None: ..."
@@ -30,9 +32,7 @@ class _Sync(ast.NodeTransformer):
 
 
 def stub() -> str:
-    trees = {
-        name: ast.parse((PLACE / "agent" / f"{module}.py").read_text()) for name, module in CLASSES.items()
-    }
+    trees = {name: _tree(module) for name, module in CLASSES.items()}
     classes = [_class(name, tree) for name, tree in trees.items()]
     used = {node.id for one in classes for node in ast.walk(one) if isinstance(node, ast.Name)}
     imports = {
@@ -40,6 +40,14 @@ def stub() -> str:
     }
     lines = [_HEAD, *sorted(imports), "from collections.abc import Generator", "from typing import Self"]
     return "\n".join([*lines, *map(ast.unparse, classes)]) + "\n"
+
+
+def _tree(module: str) -> ast.Module:
+    """Of the module, with that of its base class before it, if the base is not for users."""
+    text = (PLACE / "agent" / f"{module}.py").read_text()
+    return ast.parse(
+        (PLACE / "agent" / f"{BASES[module]}.py").read_text() + text if module in BASES else text
+    )
 
 
 def _imports(module: str, tree: ast.Module, used: set[str]) -> Iterator[str]:
@@ -65,10 +73,12 @@ def _defined(node: ast.stmt) -> str:
 
 
 def _class(name: str, tree: ast.Module) -> ast.ClassDef:
-    [found] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    names = (name, BASES.get(CLASSES[name], name).title())
+    found, *bases = [n for n in reversed(tree.body) if isinstance(n, ast.ClassDef) and n.name in names]
+    inherited = [node for base in bases for node in base.body if not _is_named(node, "__init__")]
     body: list[ast.stmt] = [found.body[0]] if ast.get_docstring(found) else []
     overloaded: set[str] = set()
-    for node in found.body:
+    for node in (*found.body, *inherited):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_public(node.name):
             decorators = {ast.unparse(one) for one in node.decorator_list}
             if node.name in overloaded and "overload" not in decorators:
@@ -78,8 +88,12 @@ def _class(name: str, tree: ast.Module) -> ast.ClassDef:
             body.append(_method(node))
     if name in ("Store", "Agent"):
         body += ast.parse(_CONTEXT).body
-    bases: list[ast.expr] = [ast.Name("Moment")] if name == "Chat" else []
-    return ast.ClassDef(name, bases, [], body or [ast.Pass()], [])
+    over: list[ast.expr] = [ast.Name("Moment")] if name == "Chat" else []
+    return ast.ClassDef(name, over, [], body or [ast.Pass()], [])
+
+
+def _is_named(node: ast.stmt, name: str) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == name
 
 
 def _is_public(name: str) -> bool:
