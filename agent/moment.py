@@ -9,7 +9,7 @@ import msgspec
 from chatfold import projections  # whose shapes are imported when they are used
 from chatfold.agent.contexts import best_context
 from chatfold.agent.errors import NoSuchContext
-from chatfold.agent.exporting import Form, write_file
+from chatfold.agent.exporting import Form, encode_lines, write_file
 from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.views import MEMORY, Opened, entries_of, fold_on
@@ -289,6 +289,13 @@ class Moment:
                 async for page in self.log.pages(self.key, 1, now.seq):
                     yield "".join(map(document.of, page)).encode()
                 yield document.end().encode()
+            case "ui-jsonl":
+                yield encode_lines(await now.messages("ui"))
+            case "conversation":
+                from chatfold.projections.shapes.legacy import legacy_lines  # noqa: PLC0415
+
+                entries = [entry async for entry in self.log.read(self.key, 1, now.seq)]
+                yield encode_lines(legacy_lines(entries, now[contexts]))
             case _:
                 yield _json(await now.messages(form, model=model))
 
