@@ -243,7 +243,7 @@ async def test_a_read_only_store_writes_no_window(root: Path) -> None:
 _LIFE = """
 import asyncio, random, sys
 from pathlib import Path
-import chatfold.agent.chat as chats
+import chatfold.agent.live as chats
 from chatfold.agent import Policy, Store
 from chatfold.eventlog import Compacted, Rewound
 
