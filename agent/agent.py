@@ -30,7 +30,6 @@ from chatfold.agent.result import Result, find_result
 from chatfold.agent.run import OnStep, Run
 from chatfold.agent.run_context import Send, is_tool_itself, leave_run, running_chat
 from chatfold.agent.store import Store
-from chatfold.agent.summary import by_looking
 from chatfold.agent.system_prompt import system_text
 from chatfold.agent.telemetry import Observer
 from chatfold.agent.threads import left_behind
@@ -57,7 +56,8 @@ class Agent(Conversations):
     ``name``: who the log says has run; agents with several names can share a chat.
     ``folder``: profile and memory files, told before the instructions; see ``system_prompt``.
     ``about``: a function from a chat's key to what the model is told of the chat, a line a name; it may be async.
-    ``policy``: when older messages are put behind a summary. ``summarise``: who writes it.
+    ``policy``: when older messages are put behind a summary. ``summarise``: who writes it;
+    the model without it, see ``model_summary``.
     ``send``: brings what ``chat_send`` sends to the user: (chat key, an id that stays the same when it is tried again, parts).
     ``on_step``: is told what happens in every run, as it happens.
     ``limits``: steps, retries, seconds; see ``Limits``.
@@ -74,7 +74,7 @@ class Agent(Conversations):
         folder: Path | str | None = None,
         about: About | None = None,
         policy: Policy = DEFAULT,
-        summarise: Summarise = by_looking,
+        summarise: Summarise | None = None,
         send: Send | None = None,
         on_step: OnStep | None = None,
         limits: Limits = Limits(),  # noqa: B008 (nobody can change it)

@@ -2,7 +2,8 @@
 
 jsonl         the log, lossless: what ``Store.import_chat`` takes
 openai, openai-responses, anthropic      what the model is sent, as the API takes it
-ui            the active context as messages of the AI SDK
+ui, ui-jsonl  the active context as messages of the AI SDK: a list, or a line each
+conversation  the whole log as messages and events, a line each: what document 001 describes
 markdown, html      everything that happened, for people to read
 """
 
@@ -12,11 +13,24 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-Form: TypeAlias = Literal["jsonl", "openai", "openai-responses", "anthropic", "ui", "markdown", "html"]
+import msgspec
+
+Form: TypeAlias = Literal[
+    "jsonl",
+    "openai",
+    "openai-responses",
+    "anthropic",
+    "ui",
+    "ui-jsonl",
+    "conversation",
+    "markdown",
+    "html",
+]
 
 _CHUNK = 1 << 20
+_HEADER, _HEADER_SIZE = b'{"chatfold":', 12
 
 
 async def read_chunks(path: Path | str) -> AsyncGenerator[bytes]:
@@ -25,6 +39,16 @@ async def read_chunks(path: Path | str) -> AsyncGenerator[bytes]:
     async with aiofiles.open(path, "rb") as file:
         while data := await file.read(_CHUNK):
             yield data
+
+
+def is_export(path: Path) -> bool:
+    """Is this a file that ``export`` wrote, losslessly?"""
+    with path.open("rb") as file:
+        return file.read(_HEADER_SIZE).startswith(_HEADER)
+
+
+def encode_lines(values: list[Any]) -> bytes:
+    return msgspec.json.Encoder().encode_lines(values)
 
 
 async def write_file(path: Path, chunks: AsyncGenerator[bytes]) -> None:

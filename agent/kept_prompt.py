@@ -12,7 +12,7 @@ from contextlib import suppress
 from weakref import WeakMethod
 
 from chatfold.agent.views import Later, Opened, put_off
-from chatfold.eventlog import ChatfoldError, Log
+from chatfold.eventlog import ChatfoldError, Entry, Log, MessageAdded
 from chatfold.projections import contexts
 from chatfold.projections.contexts import MOVES
 from chatfold.projections.prompt import Prompt
@@ -20,6 +20,7 @@ from chatfold.projections.snapshot import dump_window
 
 ANSWERED, AT_MOST = 16, 64
 """How many entries the window may be behind when a turn ends, and at any time."""
+_BYTES = 8192  # of windows an entry
 IDLE_S = 5.0
 """After so long without a call a chat lets go of its prompt."""
 
@@ -29,7 +30,8 @@ class KeptPrompt:
 
     def __init__(self, opened: Opened | None = None) -> None:
         self._kept = None if opened is None else opened.prompt
-        self.window = 0 if self._kept is None else self._kept[0].seq  # how far the one in storage goes
+        self._window = 0 if self._kept is None else self._kept[0].seq  # how far the one in storage goes
+        self._size = 0  # of that, in bytes, if it was stored here
 
     def at(self, opened: Opened) -> Prompt | None:
         """The prompt of this view, if the one that is kept leads there."""
@@ -54,16 +56,20 @@ class KeptPrompt:
     def let_go(self) -> None:
         self._kept = None
 
-    def put_off(
-        self, log: Log, chat: str, opened: Opened, snapshot: int, later: Later, least: int = 1
-    ) -> None:
-        """The window is stored again, if it is so many entries behind and somebody asks for prompts here."""
-        if opened.seq - self.window < least or self._kept is None or log.storage.read_only:
+    def is_due(self, last: Entry) -> bool:
+        """Is the window far enough behind to be stored again? It costs at most so many bytes an entry."""
+        is_answer = isinstance(last.event, MessageAdded) and last.event.role == "assistant"
+        return last.seq - self._window >= max(ANSWERED if is_answer else AT_MOST, self._size // _BYTES)
+
+    def put_off(self, log: Log, chat: str, opened: Opened, snapshot: int, later: Later) -> None:
+        """The window is stored again, by and by, if somebody asks for prompts here."""
+        if opened.seq <= self._window or self._kept is None or log.storage.read_only:
             return
         prompt = self.at(opened)
         data = None if prompt is None else dump_window(opened.view, prompt, snapshot)
-        self.window = opened.seq
+        self._window = opened.seq
         if data is not None:
+            self._size = len(data)
             put_off(_store(log, chat, opened, data), later)
 
 
@@ -96,5 +102,5 @@ async def _store(log: Log, chat: str, opened: Opened, data: bytes) -> None:
 
 
 def _is_same_context(then: Opened, now: Opened) -> bool:
-    one, other = then.view[contexts], now.view[contexts]
+    one, other = then[contexts], now[contexts]
     return one.active is other.active and one.since == other.since

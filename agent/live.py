@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Self
 from weakref import WeakMethod
 
-from chatfold.agent.kept_prompt import ANSWERED, AT_MOST, IdleTimer, KeptPrompt
+from chatfold.agent.kept_prompt import IdleTimer, KeptPrompt
 from chatfold.agent.messages import (
     EVENTS,
     Given,
@@ -27,7 +27,6 @@ from chatfold.eventlog import (
     Event,
     Head,
     Log,
-    MessageAdded,
     Redacted,
     Rewound,
 )
@@ -139,7 +138,7 @@ class Live(Moment):
             put_off(keep_up(self.log, self.key, self._kept, self.opened), self._later)
             self._kept, self._kept_at = self.seq, now
         self._idle.restart()
-        if self.seq - self._prompt.window >= (ANSWERED if _is_answer(new[-1]) else AT_MOST):
+        if self._prompt.is_due(new[-1]):
             self.keep_window()
 
     def keep_window(self) -> None:
@@ -178,7 +177,3 @@ class Live(Moment):
                 return await self.record(*wanted, after=now.seq, run=run)
             except Conflict:
                 continue
-
-
-def _is_answer(entry: Entry) -> bool:
-    return isinstance(entry.event, MessageAdded) and entry.event.role == "assistant"

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias, cast, get_args
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
+from chatfold import projections  # whose readers are imported when they are used
 from chatfold.eventlog import (
     Data,
     Event,
@@ -29,10 +30,6 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.eventlog.codec import encode_event
-from chatfold.projections.shapes.anthropic import from_anthropic
-from chatfold.projections.shapes.openai_responses import from_openai_responses
-from chatfold.projections.shapes.parse import arguments_of
-from chatfold.projections.shapes.recognise import from_messages
 
 
 class SdkObject(Protocol):
@@ -140,6 +137,8 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 def parsed(args: Json) -> Json:
     """The arguments of a call: the text of a JSON object is taken for the object."""
+    from chatfold.projections.shapes.parse import arguments_of  # noqa: PLC0415 (for those who have such calls)
+
     if isinstance(args, str) and isinstance(found := arguments_of(args), dict):
         return found
     return args
@@ -201,7 +200,9 @@ def _messages(given: list[Any]) -> list[Event]:
             raise InvalidEvent(f"a message without a role: {_named(one)}")
     try:
         groups = [(is_reply, [*some]) for is_reply, some in groupby(given, key=_is_reply)]
-        read = (map(_reply, some) if is_reply else [from_messages(some)] for is_reply, some in groups)
+        read = (
+            map(_reply, some) if is_reply else [projections.from_messages(some)] for is_reply, some in groups
+        )
         return [event for replies in read for events in replies for event in events]
     except ValueError as error:
         raise InvalidEvent(str(error)) from None
@@ -216,11 +217,11 @@ def _reply(one: Mapping[str, Any]) -> list[Event]:
     model = str(one.get("model", ""))
     match one:
         case {"object": "response", "output": output}:
-            return from_openai_responses(output, model=model)
+            return projections.from_openai_responses(output, model=model)
         case {"object": "chat.completion", "choices": [{"message": message}]}:
-            return from_messages([message])
+            return projections.from_messages([message])
         case {"role": role, "content": content}:
-            return from_anthropic([{"role": role, "content": content}], model=model)
+            return projections.from_anthropic([{"role": role, "content": content}], model=model)
     raise ValueError(f"a reply with no message, or with several: {_named(one)}")
 
 

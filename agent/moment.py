@@ -6,12 +6,13 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 import msgspec
 
+from chatfold import projections  # whose shapes are imported when they are used
 from chatfold.agent.contexts import best_context
 from chatfold.agent.errors import NoSuchContext
-from chatfold.agent.exporting import Form, write_file
+from chatfold.agent.exporting import Form, encode_lines, write_file
 from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.messages import ToolCall
-from chatfold.agent.views import Opened, entries_of
+from chatfold.agent.views import MEMORY, Opened, entries_of, fold_on
 from chatfold.eventlog import Entry, Log, SearchHit, ToolCalled
 from chatfold.projections import (
     Cut,
@@ -26,9 +27,7 @@ from chatfold.projections import (
     estimate,
     executions,
     outline,
-    to_anthropic,
-    to_openai,
-    to_openai_responses,
+    start,
 )
 from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.contexts import window
@@ -75,7 +74,17 @@ class Moment:
         return self.opened.seq
 
     def __getitem__(self, projection: Projection[S]) -> S:
-        return self.view[projection]
+        return self.opened[projection]
+
+    async def fold(self, projection: Projection[S]) -> S:
+        """The state of a projection that the store was not opened with, folded from the whole log."""
+        now = await self.now()
+        if projection in now.opened.projections:
+            return now[projection]
+        view = start((projection,), memory=MEMORY)
+        async for page in self.log.pages(self.key, 1, now.seq):
+            view = await fold_on(self.log, self.key, view, page)
+        return view[projection]
 
     async def now(self) -> "Moment":
         """A moment that stays as it is. A ``Chat`` first takes in what others have written."""
@@ -158,11 +167,11 @@ class Moment:
             messages = cut(messages, most=most, tokens=tokens, count=count).messages
         match shape:
             case "openai":
-                return to_openai(messages)
+                return projections.to_openai(messages)
             case "openai-responses":
-                return to_openai_responses(messages, model=model)
+                return projections.to_openai_responses(messages, model=model)
             case "anthropic":
-                return to_anthropic(messages, model=model)
+                return projections.to_anthropic(messages, model=model)
         return messages
 
     async def _shown_to_people(self, *unused: object) -> list[dict[str, Any]]:
@@ -196,7 +205,7 @@ class Moment:
 
     def window(self, context_id: str | None = None) -> Window:
         """Which entries those are."""
-        state = self.view[contexts]
+        state = self.opened[contexts]
         if context_id is not None and context_id != state.active.id and context_id not in state.shelf:
             raise NoSuchContext(f"there is no context {context_id!r}", chat=self.key, seq=self.seq)
         return window(state, self.seq, context_id)
@@ -280,6 +289,13 @@ class Moment:
                 async for page in self.log.pages(self.key, 1, now.seq):
                     yield "".join(map(document.of, page)).encode()
                 yield document.end().encode()
+            case "ui-jsonl":
+                yield encode_lines(await now.messages("ui"))
+            case "conversation":
+                from chatfold.projections.shapes.legacy import legacy_lines  # noqa: PLC0415
+
+                entries = [entry async for entry in self.log.read(self.key, 1, now.seq)]
+                yield encode_lines(legacy_lines(entries, now[contexts]))
             case _:
                 yield _json(await now.messages(form, model=model))
 

@@ -18,7 +18,7 @@ from weakref import WeakSet
 import msgspec
 
 from chatfold.agent.chat import Chat
-from chatfold.agent.exporting import read_chunks
+from chatfold.agent.exporting import is_export, read_chunks
 from chatfold.agent.views import Later, open_view
 from chatfold.eventlog import ChatfoldError, Durability, Head, Log, MemoryStorage, Storage, storage_of
 from chatfold.eventlog.storage import Change, ChatRow
@@ -114,8 +114,16 @@ class Store:
         """The whole chat, for good. Its forks stay."""
         await self.log.delete(key)
 
-    async def import_chat(self, source: Path | str | Chat, key: str) -> Chat:
-        """An exported chat, from a file or from any other store, as the chat of this key: entry for entry the same."""
+    async def import_chat(self, source: Path | str | Chat, key: str = "") -> Chat:
+        """A chat from a file or from any other store, as the chat of this key.
+
+        An exported chat comes in entry for entry the same, or not at all. A session of another tool comes in as far as it can be
+        read, and what is new of it when it is imported again; without a key it has that of the tool. For folders, and for what
+        could not be read, there is ``chatfold.importers.import_paths``.
+        """
+        if not isinstance(source, Chat) and not await asyncio.to_thread(is_export, Path(source)):
+            return await self._import_session(Path(source), key)
+        key = key or (source.key if isinstance(source, Chat) else Path(source).name.removesuffix(".jsonl"))
         try:
             async with aclosing(_pieces(source)) as pieces:  # what is refused half-way leaves no file open
                 await self.log.storage.import_chat(key, pieces)
@@ -124,6 +132,12 @@ class Store:
             error.path = error.path or (None if isinstance(source, Chat) else Path(source))
             raise
         return await self.chat(key)
+
+    async def _import_session(self, path: Path, key: str) -> Chat:
+        from chatfold.importers import import_paths  # noqa: PLC0415 (for those who have such files)
+
+        reports = [report async for report in import_paths(self, [path], key=key)]
+        return await self.chat(next(report.key for report in reports if report.key))
 
 
 def _pieces(source: Path | str | Chat) -> AsyncGenerator[bytes]:

@@ -10,7 +10,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from chatfold.eventlog import ChatDeleted, ChatfoldError, Entry, Head, Log, NoSuchPoint, Rewound
 from chatfold.eventlog.storage import Opening
@@ -26,21 +26,23 @@ from chatfold.projections import (
 )
 from chatfold.projections.contexts import window
 from chatfold.projections.prompt import Prompt  # noqa: TC001
-from chatfold.projections.snapshot import PackedView, dump, load, load_window
+from chatfold.projections.snapshot import PackedView, dump, load, load_packed, load_window
 from chatfold.projections.spans import Spans, minus
 
 KEEP = 256
 """How far the end may be from the newest snapshot, in entries."""
 PAUSE_S, MOST = 0.1, 1024
 """The same while they come more quickly than that: a snapshot in so many seconds, but at most so many entries back."""
+MEMORY = 16_384
+"""How many versions a view remembers on a long way, or when it has gone back far."""
 _KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
 _BYTES = 100  # of snapshots in between, an entry
 _WORTH = 64  # entries that whoever opens the chat next should not have to fold again
-_MEMORY = 16_384  # versions that a view remembers on a long way, or when it has gone back far
 _UNFOLDED = 128  # entries that wait for somebody to ask for the view
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
+S = TypeVar("S")
 Later: TypeAlias = set[asyncio.Task[None]]
 """Tasks that nobody waits for before the log is closed."""
 
@@ -63,6 +65,7 @@ class Opened:
     ) -> None:
         self._base = base
         self._new = new  # after the base, not folded yet
+        self._parts: dict[str, View] = {}  # of the view, while the whole is not folded
         self.recent = recent
         self.erasures = erasures
         self.prompt = prompt
@@ -76,6 +79,24 @@ class Opened:
     @property
     def projections(self) -> tuple[Projection[Any], ...]:
         return self._base.projections
+
+    def __getitem__(self, projection: Projection[S]) -> S:
+        """Only this one is folded, unless the view is there."""
+        if isinstance(self._base, View) and not self._new:
+            return self._base[projection]
+        if projection not in self.projections:
+            raise KeyError(
+                f"{projection!r} is not folded here: open the chat with it, or ``await chat.fold`` it"
+            )
+        if projection.name not in self._parts:
+            base = self._base
+            part = (
+                View((projection,), (base[projection],), base.head)
+                if isinstance(base, View)
+                else base.part(projection)
+            )
+            self._parts[projection.name] = fold(part, self._new)
+        return self._parts[projection.name][projection]
 
     @property
     def view(self) -> View:
@@ -114,10 +135,13 @@ async def open_view(
         raise NoSuchPoint(f"there is no entry {last}, the chat ends at {head.seq}", chat=chat, seq=head.seq)
     async with aclosing(_snapshots(log, chat, begin)) as kept:
         async for of, data in kept:
-            base = load(data, of, projections) if 0 < of.seq <= last else None
+            packed = load_packed(data, of, projections) if 0 < of.seq <= last else None
             with suppress(OutOfOrder):
-                if base is not None:
-                    return await _forward(_Way(log, chat, base, erasures, len(data), later), last, head)
+                if packed is not None and last - of.seq < (_WORTH if last == head.seq else _NEAR):
+                    return await _near(log, chat, packed, erasures, last)
+                if packed is not None:
+                    way = _Way(log, chat, packed.view, erasures, len(data), later)
+                    return await _forward(way, last, head)
     try:
         return await _forward(_Way(log, chat, start(projections), erasures, later=later), last, head)
     except OutOfOrder:
@@ -171,7 +195,7 @@ class _Way:
     ) -> None:
         self.log = log
         self.chat = chat
-        self.view = base.with_memory(_MEMORY)
+        self.view = base.with_memory(MEMORY)
         self.erasures = erasures
         self._kept = base.seq
         self._step = max(KEEP, size // _BYTES)
@@ -204,32 +228,37 @@ class _Way:
             put_off(_try_to_keep(self.log, self.chat, self.view, self.erasures), self._later)
 
 
+async def _near(log: Log, chat: str, packed: PackedView, erasures: str, last: int) -> Opened:
+    """From a snapshot a little before, of which no more is unpacked and folded than is asked for."""
+    of = packed.head
+    begin = _before_window(Opened(packed), last)
+    recent = await log.last(chat, last - min(of.seq - (of.seq == last), begin), last)
+    new = tuple(recent[len(recent) - (last - of.seq) :])
+    if (new[0].prev if new else recent[-1].link) != of.link:
+        raise OutOfOrder(f"another history had {of.seq} entries, too")
+    if any(type(entry.event) is Rewound for entry in new):
+        return Opened(await fold_on(log, chat, packed.view, new), recent, erasures, snapshot=of.seq)
+    return Opened(packed, recent, erasures, new, snapshot=of.seq)
+
+
 async def _forward(way: _Way, last: int, head: Head) -> Opened:
-    log, chat, base = way.log, way.chat, way.view
-    if last - base.seq > _NEAR:
+    if last - way.view.seq > _NEAR:
         return await _far(way, last, head)
     # The window is read together with what must be folded: usually it is all there is to read.
-    recent = await log.last(chat, max(1, last - min(base.seq, _before_window(base))), last)
-    if base.seq and base.seq == last and [base.head.link] != [entry.link for entry in recent[-1:]]:
-        raise OutOfOrder(f"another history had {last} entries, too")
-    if base.seq and base.seq == last:
-        return Opened(base.with_memory(), recent, way.erasures)
-    new = recent[len(recent) - (last - base.seq) :]
-    if len(new) < _WORTH:
-        view = (await fold_on(log, chat, base, new)).with_memory()
-        return Opened(view, recent, way.erasures, snapshot=base.seq)
-    await way.take(new)
+    begin = min(way.view.seq, _before_window(Opened(way.view), last))
+    recent = await way.log.last(way.chat, max(1, last - begin), last)
+    await way.take(recent[len(recent) - (last - way.view.seq) :])
     if last == head.seq:
         await way.keep_newest()
     return Opened(way.view.with_memory(), recent, way.erasures)
 
 
-def _before_window(view: View) -> int:
-    """The seq before the model's window, if that is near and the view knows."""
-    if contexts not in view.projections:
-        return view.seq
-    visible = window(view[contexts], view.seq).spans
-    return visible[0][0] - 1 if visible and view.seq - visible[0][0] < _NEAR else view.seq
+def _before_window(opened: Opened, last: int) -> int:
+    """The seq before the model's window, if that is near ``last`` and the view knows."""
+    if contexts not in opened.projections:
+        return opened.seq
+    visible = window(opened[contexts], opened.seq).spans
+    return visible[0][0] - 1 if visible and last - visible[0][0] < _NEAR else opened.seq
 
 
 async def _far(way: _Way, last: int, head: Head) -> Opened:
@@ -249,7 +278,7 @@ async def fold_on(log: Log, chat: str, view: View, entries: Sequence[Entry]) -> 
         except NeedsEarlier as needed:
             view = needed.view.with_point(await _view_at(log, chat, needed.to, needed.view.projections))
             # It may go as far back again: reading costs more than remembering.
-            view = view.with_memory(max(view.past.size, min(4 * view.past.size, _MEMORY)))
+            view = view.with_memory(max(view.past.size, min(4 * view.past.size, MEMORY)))
             entries = [entry for entry in entries if entry.seq > view.seq]
 
 

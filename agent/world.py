@@ -4,12 +4,15 @@ What is not here, a run takes from its agent, which says what it is and what it 
 """
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from chatfold.agent.messages import ToolCall
-from chatfold.agent.models import ModelReply, Piece
-from chatfold.agent.summary import Material
+from chatfold.agent.model_summary import summarise_by
+from chatfold.agent.models import Model, ModelReply, Piece
+from chatfold.agent.summary import Material, by_looking
+from chatfold.agent.threads import in_thread
 from chatfold.agent.tools import Outcome, Tool, use_tool
 from chatfold.eventlog import Json, Part
 
@@ -61,8 +64,13 @@ class LiveWorld:
         decide = tool.after_crash
         return decide if isinstance(decide, str) else await decide(call)
 
-    def summarise(self, material: Material) -> str | Awaitable[str]:
-        return self._agent.summarise(material)
+    async def summarise(self, material: Material) -> str:
+        summarise, model = self._agent.summarise, self._agent.model
+        if summarise is None:
+            return await summarise_by(model, material) if _can_summarise(model) else by_looking(material)
+        here = inspect.iscoroutinefunction(summarise)
+        summary = summarise(material) if here else await in_thread("summarise", summarise, material)
+        return summary if isinstance(summary, str) else await summary
 
     def draw(self, _run: str, _name: str, make: Callable[[], Json]) -> Json:
         return make()
@@ -76,3 +84,8 @@ class LiveWorld:
 
     def must_yield(self) -> bool:
         return self._agent.is_wanted_elsewhere()
+
+
+def _can_summarise(model: Model) -> bool:
+    """A model may say ``can_summarise = False``: one that follows a script has no line for it."""
+    return bool(getattr(model, "can_summarise", True))

@@ -79,14 +79,18 @@ class _Bench:
         progress("append to one chat")
         slow: list[float] = []
         cases: dict[str, Case] = {
-            "bare 1": partial(self._bare, 1, big=False),
+            "bare on one row": partial(self._processes, "shared", _WRITERS, big=False),
             "one process": partial(self._ours, _WRITERS, 1, big=False),
             "processes": partial(self._processes, "storage", _WRITERS, big=False, slow=slow),
         }
         samples = interleave(self.rounds, cases)
         what = f"append of 1 entry, {_WRITERS} on one chat"
-        yield compared(f"{what}, one process", "appends/s", samples, "one process", "bare 1", at_least(2))
-        yield compared(f"{what}, a process each", "appends/s", samples, "processes", "bare 1", at_least(0.3))
+        yield compared(
+            f"{what}, one process", "appends/s", samples, "one process", "bare on one row", at_least(2)
+        )
+        yield compared(
+            f"{what}, a process each", "appends/s", samples, "processes", "bare on one row", at_least(0.3)
+        )
         yield limited(f"{what}, a process each, p99", "ms", slow, "", at_most(80))
 
     def _bare(self, writers: int, *, big: bool) -> float:

@@ -2,7 +2,7 @@
 
 It says ``ready``, waits for a line with the seconds, writes for so long, and says how often, and how long each time took.
 ``bare``: one statement of the driver, an UPDATE and an INSERT of the same lines, prepared, binary, nothing compared, nothing
-looked up. ``storage``: PostgresStorage.
+looked up. ``shared``: the same on one row for all such writers. ``storage``: PostgresStorage.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ from chatfold.eventlog.postgres.storage import PostgresStorage
 TABLES = """CREATE SCHEMA IF NOT EXISTS bare;
 CREATE TABLE IF NOT EXISTS bare.chat (id bigint PRIMARY KEY, head bigint NOT NULL) WITH (fillfactor = 70);
 CREATE TABLE IF NOT EXISTS bare.line (chat bigint, seq bigint, data bytea NOT NULL, PRIMARY KEY (chat, seq))"""
+_SHARED = b"""WITH h AS (UPDATE bare.chat SET head = head + %b WHERE id = %b RETURNING id, head)
+INSERT INTO bare.line (chat, seq, data) SELECT h.id, h.head - %b + k, d FROM h, unnest(%b::bytea[]) WITH ORDINALITY AS u(d, k)"""
 _BARE = b"""WITH h AS (UPDATE bare.chat SET head = %b WHERE id = %b RETURNING id)
 INSERT INTO bare.line (chat, seq, data) SELECT h.id, %b + k, d FROM h, unnest(%b::bytea[]) WITH ORDINALITY AS u(d, k)"""
 
@@ -50,10 +52,10 @@ async def write(storage: PostgresStorage, chat: str, seconds: float, *, big: boo
     return took
 
 
-def bare(address: str, chat: str, *, big: bool) -> None:
-    number = int.from_bytes(os.urandom(7), "big")
+def bare(address: str, chat: str, *, big: bool, is_shared: bool) -> None:
+    number = 0 if is_shared else int.from_bytes(os.urandom(7), "big")
     with psycopg.connect(address.partition("?")[0], autocommit=True, prepare_threshold=0) as connection:
-        connection.execute("INSERT INTO bare.chat VALUES (%s, 0)", (number,))
+        connection.execute("INSERT INTO bare.chat VALUES (%s, 0) ON CONFLICT DO NOTHING", (number,))
         lines = [
             [bytes(event.raw).ljust(len(event.raw) + 130, b" ") for event in one.events]
             for one, _ in zip(requests(chat, big=big, ids=False), range(100), strict=False)
@@ -61,6 +63,9 @@ def bare(address: str, chat: str, *, big: bool) -> None:
 
         def once(turn: int) -> None:
             some = lines[turn % len(lines)]
+            if is_shared:
+                connection.execute(_SHARED, (Int8(len(some)), Int8(number), Int8(len(some)), some))
+                return
             seq = turn * len(some)
             connection.execute(_BARE, (Int8(seq + len(some)), Int8(number), Int8(seq), some))
 
@@ -93,8 +98,8 @@ def _answer(took: list[float]) -> None:
 
 def main() -> None:
     kind, address, chat, big, ids = sys.argv[1:]
-    if kind == "bare":
-        bare(address, chat, big=big == "1")
+    if kind in ("bare", "shared"):
+        bare(address, chat, big=big == "1", is_shared=kind == "shared")
     else:
         asyncio.run(storage(address, chat, big=big == "1", ids=ids == "1"))
 

@@ -63,8 +63,13 @@ class Store:
     def delete(self, key: str) -> None:
         """The whole chat, for good. Its forks stay."""
 
-    def import_chat(self, source: Path | str | Chat, key: str) -> Chat:
-        """An exported chat, from a file or from any other store, as the chat of this key: entry for entry the same."""
+    def import_chat(self, source: Path | str | Chat, key: str = "") -> Chat:
+        """A chat from a file or from any other store, as the chat of this key.
+
+        An exported chat comes in entry for entry the same, or not at all. A session of another tool comes in as far as it can be
+        read, and what is new of it when it is imported again; without a key it has that of the tool. For folders, and for what
+        could not be read, there is ``chatfold.importers.import_paths``.
+        """
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
@@ -85,6 +90,9 @@ class Moment:
     @property
     def seq(self) -> int: ...
     def __getitem__(self, projection: Projection[S]) -> S: ...
+    def fold(self, projection: Projection[S]) -> S:
+        """The state of a projection that the store was not opened with, folded from the whole log."""
+
     def now(self) -> Moment:
         """A moment that stays as it is. A ``Chat`` first takes in what others have written."""
 
@@ -366,7 +374,8 @@ class Agent:
     ``name``: who the log says has run; agents with several names can share a chat.
     ``folder``: profile and memory files, told before the instructions; see ``system_prompt``.
     ``about``: a function from a chat's key to what the model is told of the chat, a line a name; it may be async.
-    ``policy``: when older messages are put behind a summary. ``summarise``: who writes it.
+    ``policy``: when older messages are put behind a summary. ``summarise``: who writes it;
+    the model without it, see ``model_summary``.
     ``send``: brings what ``chat_send`` sends to the user: (chat key, an id that stays the same when it is tried again, parts).
     ``on_step``: is told what happens in every run, as it happens.
     ``limits``: steps, retries, seconds; see ``Limits``.
@@ -383,7 +392,7 @@ class Agent:
         folder: Path | str | None = None,
         about: About | None = None,
         policy: Policy = ...,
-        summarise: Summarise = ...,
+        summarise: Summarise | None = None,
         send: Send | None = None,
         on_step: OnStep | None = None,
         limits: Limits = ...,

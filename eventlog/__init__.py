@@ -59,6 +59,8 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
 ``postgres/`` is the storage for more than one machine, and an extra. Its ``__init__`` says what is where.
 """
 
+from typing import TYPE_CHECKING
+
 from chatfold.eventlog import events
 from chatfold.eventlog.errors import (
     ChatDeleted,
@@ -82,15 +84,28 @@ from chatfold.eventlog.errors import (
     Unavailable,
 )
 from chatfold.eventlog.events import *  # noqa: F403 (the vocabulary)
-from chatfold.eventlog.files.check import check
-from chatfold.eventlog.files.repair import repair, salvage
-from chatfold.eventlog.files.scan import scan
 from chatfold.eventlog.files.storage import FileStorage
 from chatfold.eventlog.log import Log
 from chatfold.eventlog.memory import MemoryStorage
 from chatfold.eventlog.places import storage_of
 from chatfold.eventlog.search import SearchHit
 from chatfold.eventlog.storage import Durability, Storage
+from chatfold.late import late
+
+if TYPE_CHECKING:
+    from chatfold.eventlog.files.check import check
+    from chatfold.eventlog.files.repair import repair, salvage
+    from chatfold.eventlog.files.scan import scan
+else:  # few programs need them
+    __getattr__ = late(
+        __name__,
+        {
+            "check": "chatfold.eventlog.files.check",
+            "repair": "chatfold.eventlog.files.repair",
+            "salvage": "chatfold.eventlog.files.repair",
+            "scan": "chatfold.eventlog.files.scan",
+        },
+    )
 
 __all__ = [
     "ChatDeleted",

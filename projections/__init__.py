@@ -37,18 +37,15 @@ from chatfold.projections.lifetimes import Lifetime, lifetimes
 from chatfold.projections.listing import Outline, lineage, outline
 from chatfold.projections.prompt import Message, messages
 from chatfold.projections.runs import Execution
-from chatfold.projections.shapes.anthropic import to_anthropic
-from chatfold.projections.shapes.openai import to_openai
-from chatfold.projections.shapes.openai_responses import to_openai_responses
 from chatfold.projections.tokens import Tokens, estimate
 from chatfold.projections.usage import Usage, usage
 
 if TYPE_CHECKING:
     from chatfold.projections.documents.markdown import to_markdown
     from chatfold.projections.documents.transcript import transcript
-    from chatfold.projections.shapes.anthropic import from_anthropic
-    from chatfold.projections.shapes.openai import from_openai
-    from chatfold.projections.shapes.openai_responses import from_openai_responses
+    from chatfold.projections.shapes.anthropic import from_anthropic, to_anthropic
+    from chatfold.projections.shapes.openai import from_openai, to_openai
+    from chatfold.projections.shapes.openai_responses import from_openai_responses, to_openai_responses
     from chatfold.projections.shapes.recognise import from_messages
     from chatfold.projections.shapes.ui import from_ui, to_ui
 else:  # few programs need them
@@ -60,6 +57,9 @@ else:  # few programs need them
             "from_openai_responses": "chatfold.projections.shapes.openai_responses",
             "from_messages": "chatfold.projections.shapes.recognise",
             "from_ui": "chatfold.projections.shapes.ui",
+            "to_anthropic": "chatfold.projections.shapes.anthropic",
+            "to_openai": "chatfold.projections.shapes.openai",
+            "to_openai_responses": "chatfold.projections.shapes.openai_responses",
             "to_markdown": "chatfold.projections.documents.markdown",
             "transcript": "chatfold.projections.documents.transcript",
             "to_ui": "chatfold.projections.shapes.ui",

@@ -34,7 +34,7 @@ _RUNNING = 64
 # --- whose turn it is ------------------------------------------------------------------------------------
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Turn(msgspec.Struct, frozen=True, gc=False):
     said: int = 0  # the newest message of the user
     called: int = 0  # when a model was last asked, or somebody has answered without one
     run: str = ""  # the one that has not ended
@@ -85,7 +85,7 @@ def turn(state: Turn, entry: Entry) -> Turn:
     return state
 
 
-class Sends(msgspec.Struct, frozen=True):
+class Sends(msgspec.Struct, frozen=True, gc=False):
     seqs: SortedMap[str, int] = SortedMap()  # by the id of the send
 
     @property
@@ -107,14 +107,14 @@ def sends(state: Sends, entry: Entry) -> Sends:
 # --- calls -----------------------------------------------------------------------------------------------
 
 
-class OpenCall(msgspec.Struct, frozen=True, array_like=True):
+class OpenCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seq: int
     call: str
     name: str
     run: str | None = None
 
 
-class Calls(msgspec.Struct, frozen=True):
+class Calls(msgspec.Struct, frozen=True, gc=False):
     by_id: SortedMap[tuple[str, int], OpenCall] = SortedMap()  # and -seq: an id may be used twice
 
     @property
@@ -146,14 +146,14 @@ def calls(state: Calls, entry: Entry) -> Calls:
 # --- skills ----------------------------------------------------------------------------------------------
 
 
-class Skill(msgspec.Struct, frozen=True, array_like=True):
+class Skill(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """``seq``: where its text stands."""
 
     seq: int
     fingerprint: str = ""
 
 
-class Skills(msgspec.Struct, frozen=True):
+class Skills(msgspec.Struct, frozen=True, gc=False):
     by_name: SortedMap[str, Skill] = SortedMap()
 
     @property
@@ -175,7 +175,7 @@ def skills(state: Skills, entry: Entry) -> Skills:
 # --- executions ------------------------------------------------------------------------------------------
 
 
-class Executions(msgspec.Struct, frozen=True):
+class Executions(msgspec.Struct, frozen=True, gc=False):
     started: Seqs = Seqs()
     asked: Seqs = Seqs()  # the questions that came last before a run
     question: int = 0  # the newest one

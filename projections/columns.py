@@ -19,7 +19,7 @@ _SMALL = [bytes((number,)) for number in range(128)]
 _piece = Unpack(tuple[bytes, ...])
 
 
-class Rows(msgspec.Struct, frozen=True, array_like=True):
+class Rows(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A sequence of packed values. Full pieces are packed once more: a snapshot with thousands of rows is read as a few."""
 
     full: tuple[bytes, ...] = ()
@@ -42,7 +42,7 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         yield from self.tail
 
 
-class Seqs(msgspec.Struct, frozen=True, array_like=True):
+class Seqs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Seqs in increasing order, about a byte each: the distances between them, in blocks.
 
     A distance is a varint: seven bits a byte, least first, the eighth bit says that more follow.

@@ -11,7 +11,7 @@ from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.spans import SpanMap, Spans, add, minus, remove, spans, within
 
 
-class Compaction(msgspec.Struct, frozen=True, array_like=True):
+class Compaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Entry ``seq`` hides the entries ``first`` … ``last`` of its context."""
 
     seq: int
@@ -19,7 +19,7 @@ class Compaction(msgspec.Struct, frozen=True, array_like=True):
     last: int
 
 
-class Context(msgspec.Struct, frozen=True, omit_defaults=True):
+class Context(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     id: str
     opened: int = 0  # the seq that opened it; 0: the first one
     created: int = 0  # when, in epoch milliseconds

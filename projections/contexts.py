@@ -44,7 +44,7 @@ MAIN = "main"
 _TITLE = 200
 
 
-class Control(msgspec.Struct, frozen=True, array_like=True):
+class Control(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A context event, as much of it as is needed to go back to any earlier state."""
 
     seq: int
@@ -61,7 +61,7 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
 _control_of = Unpack(Control)
 
 
-class Shelf(msgspec.Struct, frozen=True):
+class Shelf(msgspec.Struct, frozen=True, gc=False):
     """The archived contexts by id, last left last."""
 
     by_id: SortedMap[str, Context] = SortedMap()
@@ -99,7 +99,7 @@ class Shelf(msgspec.Struct, frozen=True):
         return Shelf(self.by_id.without(context.id), self.order.without(context.left))
 
 
-class Contexts(msgspec.Struct, frozen=True):
+class Contexts(msgspec.Struct, frozen=True, gc=False):
     began: int = 0  # when the first entry was written
     active: Context = Context(MAIN)
     since: int = 1  # the active context has all entries from here on

@@ -111,7 +111,7 @@ def messages(view: View, entries: Iterable[Entry]) -> tuple[Message, ...]:
 def build(window: Window, entries: Iterable[Entry]) -> "Prompt":
     """The same for any window."""
     block = _Block()
-    for entry in _in_place(window, entries):
+    for entry in in_place(window, entries):
         block.take(entry)
     return Prompt(block)
 
@@ -181,7 +181,7 @@ def first_difference(sent: Sequence[object], next_sent: Sequence[object]) -> int
     return None if len(sent) == len(next_sent) else min(len(sent), len(next_sent))
 
 
-def _in_place(window: Window, entries: Iterable[Entry]) -> Iterator[Entry]:
+def in_place(window: Window, entries: Iterable[Entry]) -> Iterator[Entry]:
     """The visible entries in the order of the log, each summary before what follows the range it stands for."""
     visible: list[Entry] = []
     summaries: dict[int, Entry] = {}

@@ -62,29 +62,49 @@ def load_window(data: bytes, head: Head, projections: Sequence[Projection[Any]])
     """What ``dump_window`` made of the entries up to ``head``; None if it cannot be used."""
     try:
         window = _decode_window(data)
-        found = _decode(window.states)
-        if window.version != _WINDOW or any(found[p.name][0] != p.version for p in projections):
+        packed = load_packed(bytes(window.states), head, projections)  # which outlives the prompt's bytes
+        if window.version != _WINDOW or packed is None:
             return None
-        return Unpacked(
-            Prompt.load(window.prompt), PackedView(found, head, tuple(projections)), window.snapshot
-        )
-    except (ValueError, KeyError):
+        return Unpacked(Prompt.load(window.prompt), packed, window.snapshot)
+    except ValueError:
         return None
 
 
 class PackedView:
-    """A view that is unpacked when it is asked for: who only wants the messages needs none."""
+    """A view whose states are unpacked when they are asked for: who only wants the messages needs few of them."""
 
     def __init__(self, states: _States, head: Head, projections: tuple[Projection[Any], ...]) -> None:
-        self._states = states
+        """Raises ValueError or KeyError if there is no state for one of these projections."""
+        self._packed = states
         self.head = head
         self.projections = projections
+        self._states: dict[str, Any] = {}
+        for one in projections:
+            if states[one.name][0] != one.version:
+                raise ValueError(f"another version of {one.name}")
+            if not one.name.startswith("chatfold."):  # it may have changed under the same version
+                self.part(one)
+
+    def part(self, projection: Projection[Any]) -> View:
+        """The view of this projection only."""
+        name = projection.name
+        if name not in self._states:
+            self._states[name] = projection.load(self._packed[name][1])
+        return View((projection,), (self._states[name],), self.head)
 
     @cached_property
     def view(self) -> View:
-        return View(
-            self.projections, tuple(p.load(self._states[p.name][1]) for p in self.projections), self.head
-        )
+        return View(self.projections, tuple(self.part(one).states[0] for one in self.projections), self.head)
+
+
+def load_packed(
+    data: bytes | memoryview, head: Head, projections: Sequence[Projection[Any]]
+) -> PackedView | None:
+    """The view at ``head``, if the bytes hold a state for each of these projections."""
+    try:
+        return PackedView(_decode(data), head, tuple(projections))
+    except (ValueError, KeyError):
+        return None
 
 
 class Unpacked(NamedTuple):

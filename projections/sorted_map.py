@@ -22,7 +22,7 @@ _Node: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
 """A leaf, a branch or the root: its keys, and what stands under them: a value, or the node that begins with that key."""
 
 
-class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True):
+class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True, gc=False):
     """No node is empty but the root; in a map that grows at its end all but the last are full."""
 
     firsts: tuple[K, ...] = ()

@@ -7,7 +7,7 @@
     assert_replays("recordings/refund.jsonl", build_agent)      # in your own tests
 
 What is promised. It reads: no lock is taken, nothing on disk is changed, no model and no tool is reached, unless the verb says
-so (``fork``, ``import``, ``check --repair``, ``rerun --live``). It shows what the folds say at any point, with the same code that
+so (``fork``, ``import``, ``check --repair``, ``rerun``). It shows what the folds say at any point, with the same code that
 was running then. What users, models and tools said reaches a terminal or a page only after it was made harmless.
 
 Where to look. ``inspect``: which point is meant, what is there, what differs, where a text went; pure values, for the command and

@@ -10,16 +10,16 @@
 In whatever order they are given, literals come last. What stands for a literal begins and ends with what is in
 none of them, so that nothing brings one back. Rules see one string at a time: what is encoded (base64, compressed) they do not see.
 
-A pattern is tried on texts of any length, and Python cannot stop it half-way. One that repeats what repeats, such as
-``(a+)+``, is refused, since it may never end; ``(a++)+`` says the same and does. That is not all that can be slow.
+A pattern is tried on texts of any length, and Python cannot stop it half-way: one that repeats what repeats, such as ``(a+)+``, may never
+end. ``(a++)+`` says the same and does.
 """
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from string import ascii_uppercase
-from typing import Any, NamedTuple, Self, TypeAlias
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import NamedTuple, Self, TypeAlias
 
 from chatfold.agent.masking import masked
 from chatfold.eventlog import ChatfoldError
@@ -111,7 +111,7 @@ def _with_files(given: Iterable[str]) -> Iterator[str]:
                 yield line
 
 
-_LETTERS = ascii_uppercase + "".join(map(chr, range(0x2460, 0x2600)))  # the others have a circle or a box
+_LETTERS = ascii_uppercase + ascii_lowercase + digits + "▪"  # the last, if literals use all others
 
 
 def _masks() -> Iterator[str]:
@@ -213,10 +213,6 @@ def _by_pattern(pattern: str, mask: str) -> Replace:
         raise BadRule(f"not a regular expression: {pattern!r}: {error}") from None
     if compiled.search(""):
         raise BadRule(f"a pattern that matches even the empty text: {pattern!r}")
-    if _repeats_repeats(re._parser.parse(pattern)):  # type: ignore[attr-defined]  # noqa: SLF001
-        raise BadRule(
-            f"a pattern that may never end, since it repeats what repeats: {pattern!r}; write ++ or *+"
-        )
 
     def replace(text: str) -> tuple[str, int]:
         count = 0
@@ -229,18 +225,3 @@ def _by_pattern(pattern: str, mask: str) -> Replace:
         return compiled.sub(masking, text), count
 
     return replace
-
-
-def _repeats_repeats(parsed: Any, *, inside: bool = False) -> bool:
-    """Is there a long repetition, that may give back, inside of another?"""
-    if not isinstance(parsed, tuple | list) and not hasattr(parsed, "data"):
-        return False
-    for item in parsed:
-        name = str(item[0]) if isinstance(item, tuple) and item else ""
-        if name in ("MAX_REPEAT", "MIN_REPEAT"):
-            endless = int(item[1][1]) > 9 and item[1][0] != item[1][1]
-            if (inside and endless) or _repeats_repeats(item[1][2], inside=inside or endless):
-                return True
-        elif _repeats_repeats(item, inside=inside and name not in ("ATOMIC_GROUP", "POSSESSIVE_REPEAT")):
-            return True
-    return False

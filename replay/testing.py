@@ -29,7 +29,8 @@ def assert_replays(recording: Recorded, factory: Factory | None = None) -> list[
 
     It has an event loop of its own, on a thread of its own: so it may be called from a test that is async, too.
     """
-    return [_held(one) for one in _apart(_verdicts(recording, factory))]
+    place, name = recording if isinstance(recording, tuple) else (recording, "")
+    return [_held(one, str(place), is_store=bool(name)) for one in _apart(_verdicts(recording, factory))]
 
 
 async def assert_chat_replays(chat: Moment, factory: Factory | None = None) -> Verdict:
@@ -55,9 +56,13 @@ async def _rehearsed(chat: Moment, factory: Factory) -> Verdict:
     return found
 
 
-def _held(found: Verdict) -> Verdict:
+def _held(found: Verdict, place: str = "", *, is_store: bool = False) -> Verdict:
     if found.divergence is not None:
-        raise AssertionError(f"chat {found.chat!r} does not replay\n{found.divergence}")
+        is_store = is_store or Path(place, "chats").is_dir()
+        more = found.divergence.command(
+            found.chat if is_store or not place else place, place if is_store else ""
+        )
+        raise AssertionError(f"chat {found.chat!r} does not replay\n{found.divergence}\n  more      {more}")
     return found
 
 

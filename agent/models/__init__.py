@@ -125,6 +125,7 @@ class ScriptedModel:
     """
 
     provider = "scripted"
+    can_summarise = False
 
     def __init__(self, script: Iterable[Line], *, name: str = "scripted", delay: float = 0.0) -> None:
         self.name = name

@@ -31,7 +31,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.importers.head import Head, Object, decode_object
-from chatfold.importers.items import Format, Home, Item, Problem, Session
+from chatfold.importers.items import Format, Home, Item, Keys, Problem, Session
 from chatfold.importers.lines import Line, LineReader
 from chatfold.importers.times import millis
 from chatfold.projections.shapes.anthropic import from_anthropic
@@ -120,7 +120,7 @@ class _Tree:
         self.place = 0  # of the last item
         self._is_side = is_side
         self._is_helper = is_helper
-        self._keys: set[str] = set()
+        self._keys = Keys()
         self._ends: dict[str, int] = {}  # by the uuid of a line, the last place after it
         self._said: list[tuple[int, bool]] = []  # places on the path, and: is it a result?
         self._root = 0  # the place before anything was said
@@ -142,7 +142,12 @@ class _Tree:
             return  # said twice
         try:
             yield from self._record(record, line)
-        except ValueError as error:  # a message that says what no message can say
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+        ) as error:  # it says what no message can say
             problems.append(Problem(str(path), line.number, line.offset, str(error)))
             yield self._note(record, line)
         if isinstance(uuid, str):
@@ -377,13 +382,8 @@ class _Tree:
         return item
 
     def _made(self, event: Event, name: str, said_at: int | None) -> Item:
-        key, number = name, 1
-        while key in self._keys:
-            number += 1
-            key = f"{name}.{number}"
-        self._keys.add(key)
         self.place += 1
-        return Item(event, key, said_at)
+        return Item(event, self._keys.unique(name), said_at)
 
 
 def _time(record: Object) -> int | None:

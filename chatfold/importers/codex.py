@@ -33,7 +33,7 @@ from chatfold.eventlog import (
     Text,
 )
 from chatfold.importers.head import Head, Object
-from chatfold.importers.items import Format, Home, Item, Problem, Session
+from chatfold.importers.items import Format, Home, Item, Keys, Problem, Session
 from chatfold.importers.lines import Line, LineReader
 from chatfold.importers.times import millis
 from chatfold.projections.shapes.openai_responses import from_openai_responses
@@ -240,7 +240,7 @@ class _Thread:
         ] = {}  # where a rollout was, at a byte that another goes on from
         self._rollout = ""
         self._number = 0  # of the record in the rollout
-        self._keys: set[str] = set()
+        self._keys = Keys()
         self._turn: str | None = None
         self._turn_is_open = False
         self._model = self._provider = ""
@@ -275,7 +275,7 @@ class _Thread:
                 yield from self._response_item(record, said_at)
             elif record.get("record_type") != "state":
                 yield self._item(Noted("codex", record), self._name(), said_at)
-        except ValueError as error:  # an item that says what no item can say
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # it says what no item can say
             problems.append(Problem(str(path), line.number, line.offset, str(error)))
             yield self._item(Noted("codex", record), self._name(), said_at)
         if not (kind == "session_meta" and self._own_meta and self.place == 0):
@@ -470,13 +470,8 @@ class _Thread:
         return own if isinstance(own, str) and own else f"{self._number}"
 
     def _item(self, event: Event, name: str, said_at: int | None) -> Item:
-        key, number = name, 1
-        while key in self._keys:
-            number += 1
-            key = f"{name}.{number}" if number < 4 else f"{name}.{self._rollout}.{self.place}.{number}"
-        self._keys.add(key)
         self.place += 1
-        return Item(event, key, said_at, self._turn)
+        return Item(event, self._keys.unique(name), said_at, self._turn)
 
 
 def _as_sent(item: Object) -> Object:

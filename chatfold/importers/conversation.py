@@ -38,7 +38,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.importers.head import Head, Object
-from chatfold.importers.items import Format, Item, Problem, Session
+from chatfold.importers.items import Format, Item, Keys, Problem, Session
 from chatfold.importers.lines import Line, LineReader
 from chatfold.importers.times import millis
 from chatfold.projections.shapes.openai import from_openai
@@ -135,7 +135,7 @@ class _Reader:
         self._waiting: dict[
             str, tuple[Object, int | None, str]
         ] = {}  # compactions, by the id of their summary
-        self._keys: set[str] = set()
+        self._keys = Keys()
 
     def take(self, line: Line, path: Path, problems: list[Problem]) -> Iterator[Item]:
         record = line.record
@@ -147,7 +147,7 @@ class _Reader:
                 yield from self._event(record, name, ts)
             elif name not in self._places:
                 yield from self._message(record, name, ts)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             problems.append(Problem(str(path), line.number, line.offset, str(error)))
             yield self.made(Noted(NAME, record), name, ts)
 
@@ -204,13 +204,8 @@ class _Reader:
             yield self.made(Noted(f"{NAME}.compaction", {**data, "text": summary}), name, ts)
 
     def made(self, event: Event, name: str, ts: int | None) -> Item:
-        key, number = name, 1
-        while key in self._keys:
-            number += 1
-            key = f"{name}.{number}"
-        self._keys.add(key)
         self.place += 1
-        return Item(event, key, ts)
+        return Item(event, self._keys.unique(name), ts)
 
 
 def _events_of(record: Object) -> list[Event]:

@@ -137,11 +137,11 @@ async def _is_of_another(log: Log, session: Session, form: Format) -> bool:
     first = [entry async for entry in log.read(session.key, 1, 1)]
     if not first:
         return False
-    event = first[0].event
-    if not isinstance(event, ChatStarted) or first[0].key is None:
+    event, name = first[0].event, first[0].key
+    if name is None or not name.startswith(f"{form.name}:"):
         return True
-    if event.key != session.key or event.meta.get("imported") != form.name:
-        return event.key == session.key  # else it is a fork, and this the beginning of its parent
+    if not isinstance(event, ChatStarted) or event.key != session.key:  # it began as a copy of another
+        return False
     return bool(event.meta.get("source", _source(session)) != _source(session))
 
 

@@ -23,6 +23,21 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     run: str | None = None
 
 
+class Keys:
+    """Gives out keys, none of them twice."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, int] = {}  # key -> the number that one like it had last
+
+    def unique(self, name: str) -> str:
+        key = name
+        while key in self._given:
+            self._given[name] += 1
+            key = f"{name}.{self._given[name]}"
+        self._given[key] = 1
+        return key
+
+
 class Problem(msgspec.Struct, frozen=True):
     """Something that could not be read. ``line`` counts from 1, 0 if the file has none; ``byte`` from 0."""
 

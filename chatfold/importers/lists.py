@@ -15,7 +15,7 @@ from typing import Any
 from chatfold.agent.client_history import continued
 from chatfold.eventlog import ChatStarted, Event
 from chatfold.importers.head import Head, Object, decode_value
-from chatfold.importers.items import Format, Item, Problem, Rewritten, Session
+from chatfold.importers.items import Format, Item, Keys, Problem, Rewritten, Session
 from chatfold.importers.lines import LineReader
 from chatfold.importers.times import millis
 from chatfold.projections.shapes.anthropic import from_anthropic
@@ -26,6 +26,8 @@ from chatfold.projections.shapes.ui import from_ui
 from chatfold.projections.shapes.ui_parts import message_id
 
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function"})
+_ITEMS = frozenset({"function_call", "function_call_output", "reasoning", "custom_tool_call"})
+_OTHERS = frozenset({"uuid", "parentUuid", "ts", "v"})  # what lines of other formats have
 _LISTS = ("messages", "input")
 _LOOK = 16  # messages by which the shape is recognised
 
@@ -37,7 +39,12 @@ def shape_of(head: Head) -> str:
     if head.start[:1] not in (b"[", b"{") or not _may_be_list(head.start):
         return ""
     found = messages_of(head.value)
-    return shape_name(found) if found and all(map(_is_message, found[:_LOOK])) else ""
+    if not found or not all(map(_is_message, found[:_LOOK])):
+        return ""
+    request = head.value if isinstance(head.value, dict) else {}
+    if isinstance(request.get("messages"), list) and "system" in request:
+        return "anthropic"
+    return "openai-responses" if isinstance(request.get("input"), list) else shape_name(found)
 
 
 def _may_be_list(start: bytes) -> bool:
@@ -52,13 +59,11 @@ def messages_of(value: Any) -> list[Object]:
 
 
 def _is_message(one: Object) -> bool:
-    if one.get("type") in ("function_call", "function_call_output", "reasoning", "custom_tool_call"):
+    kind, role = one.get("type"), one.get("role")
+    if isinstance(kind, str) and kind in _ITEMS:
         return True
-    return (
-        one.get("role") in _ROLES
-        and not {"uuid", "parentUuid", "ts", "v"} & one.keys()
-        and ("content" in one or "parts" in one or "tool_calls" in one or "function_call" in one)
-    )
+    says = {"content", "parts", "tool_calls", "function_call"} & one.keys()
+    return isinstance(role, str) and role in _ROLES and bool(says) and not _OTHERS & one.keys()
 
 
 class ListSession(Session):
@@ -131,12 +136,13 @@ class ListSession(Session):
 def items_of(events: Iterable[Event]) -> Iterator[Item]:
     """Each event with the id of its message, and with its time, if the message says one."""
     name, number, said_at = "", 0, None
+    keys = Keys()
     for place, event in enumerate(events, 1):
         if found := message_id(event):
             name, number, said_at = found, 0, time_of_message(event)
         number += 1
         key = f"{name}.{number}" if name else str(place)
-        yield Item(event, key, said_at)
+        yield Item(event, keys.unique(key), said_at)
 
 
 def time_of_message(event: Event) -> int | None:

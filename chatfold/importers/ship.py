@@ -31,7 +31,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.importers.head import Head, Object, decode_object
-from chatfold.importers.items import Format, Item, Problem, Rewritten, Session
+from chatfold.importers.items import Format, Item, Keys, Problem, Rewritten, Session
 from chatfold.importers.lines import LineReader
 from chatfold.importers.lists import items_of
 from chatfold.importers.times import millis
@@ -77,9 +77,20 @@ def _sessions(paths: Sequence[Path]) -> Iterator[Session]:
         assert place is not None
         name = place["first"] or place["runs"] or place["second"] or place["third"]
         generation = "third" if place["third"] else "second" if place["second"] else "first"
+        if _is_whole(Path(place["root"] or "/"), name):
+            generation = "third"
         if (place["root"], generation, name) not in seen:
             seen.add((place["root"], generation, name))
             yield ShipSession(Path(place["root"] or "/"), generation, name, place["kind"] or "chat")
+
+
+def _is_whole(root: Path, name: str) -> bool:
+    """Did an export write this, whose UIMessages are all there is?"""
+    try:
+        meta = decode_object((root / "chat" / name / "messages" / "meta.json").read_bytes())
+    except OSError:
+        return False
+    return meta is not None and meta.get("source") == "chatfold"
 
 
 class ShipSession(Session):
@@ -224,20 +235,19 @@ class _Timeline:
 
     def items(self) -> Iterator[Item]:
         here, opened = MAIN, {MAIN}
-        keys: set[str] = set()
+        keys = Keys()
+        moves = 0
         for ts, _, context, items in self._rows:
             if context != here:
-                yield self._move(context, here, opened, ts, len(keys))
+                moves += 1
+                yield self._move(context, here, opened, ts, keys.unique(f"move-{moves}"))
                 here = context
-                keys.add(f"move-{len(keys)}")
             for item in items:
-                key = item.key if item.key not in keys else f"{item.key}.{len(keys)}"
-                keys.add(key)
-                yield Item(item.event, key, item.said_at, item.run)
+                yield Item(item.event, keys.unique(item.key), item.said_at, item.run)
         if here != MAIN:
-            yield self._move(MAIN, here, opened, 0, len(keys))
+            yield self._move(MAIN, here, opened, 0, keys.unique(f"move-{moves + 1}"))
 
-    def _move(self, to: str, here: str, opened: set[str], ts: int, number: int) -> Item:
+    def _move(self, to: str, here: str, opened: set[str], ts: int, key: str) -> Item:
         left = self._contexts.get(here, {})
         reason = left.get("archiveReason")
         reason = reason if isinstance(reason, str) else ""
@@ -246,7 +256,7 @@ class _Timeline:
             opened.add(to)
             title = self._contexts.get(to, {}).get("title")
             event = ContextOpened(to, title if isinstance(title, str) else "", reason)
-        return Item(event, f"move-{number}", ts or None)
+        return Item(event, key, ts or None)
 
 
 def _messages_of(context: Object) -> list[Object]:

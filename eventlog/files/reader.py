@@ -71,11 +71,8 @@ class LogReader(LogEnd):
         known = self._tail
         try:
             if known is None:
-                witness = read_watermark(self.disk, self.path)
-                if witness is not None:
-                    size = self.disk.stat(self.segment_path(witness.segment)).st_size
-                    if size == witness.end:
-                        return first >= witness.segment or witness.segment == 1
+                known = self._tail = self._tail_at_watermark(read_watermark(self.disk, self.path))
+            if known is None:
                 firsts = self.segments()
                 size = self.disk.stat(self.segment_path(firsts[-1])).st_size
                 return len(firsts) <= _FEW and size <= BIG_PAGE

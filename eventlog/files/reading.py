@@ -44,6 +44,7 @@ from chatfold.eventlog.transfer import ExportWriter
 _POLL_S = 0.02
 _POLL_MAX_S = 0.25
 _OPEN_FILES = 64  # segments that stay open for reading, of all chats
+_LISTED = 4096  # entries: if none of the snapshots that were listed is so near, they are listed again
 _HERE = 2  # pages that are read without a thread
 
 P = TypeVar("P")
@@ -259,18 +260,23 @@ class FileReading(Storage):
             folder.snapshots = None
 
     async def load_snapshots(self, chat: str, last: int | None = None) -> AsyncGenerator[tuple[Head, bytes]]:
-        cache = self._reader(chat).cache
+        folder = self._reader(chat)
+        cache = folder.cache
         if not cache.is_there:  # as in most chats
             return
-        if has_small_newest(cache):
-            newest = load_newest(cache, last)
-        else:
-            newest = await asyncio.to_thread(load_newest, cache, last)
+        is_small = has_small_newest(cache)
+        newest = load_newest(cache, last) if is_small else await asyncio.to_thread(load_newest, cache, last)
         if newest and last is None:
             yield newest.span.head, newest.payload
-        older = load_snapshots(cache, last, newest)
-        while kept := await asyncio.to_thread(next, older, None):
+        stay = folder.snapshots
+        if stay is None or (
+            last is not None and not any(0 <= last - seq < _LISTED for seq in reversed(stay))
+        ):
+            stay = folder.snapshots = await asyncio.to_thread(snapshot_seqs, cache)
+        older = load_snapshots(cache, last, newest, stay)
+        while kept := next(older, None) if is_small else await asyncio.to_thread(next, older, None):
             yield kept
+            is_small = False
 
     async def store_window(self, chat: str, head: Head, data: bytes, erasures: str = "") -> None:
         if not self.read_only:

@@ -8,8 +8,8 @@
 Whether ``(seq, link)`` is still a point of the log is for the reader to see, who goes on from there.
 """
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from chatfold.eventlog.events import Head
@@ -55,16 +55,22 @@ def load_newest(cache: Cache, last: int | None) -> CacheFile | None:
     return cache.load(_NEWEST, _KIND, last=last)
 
 
-def load_snapshots(cache: Cache, last: int | None, newest: CacheFile | None) -> Iterator[tuple[Head, bytes]]:
-    """Those of at most seq ``last`` that verify, newest first; without ``last``, those older than ``newest``."""
+def load_snapshots(
+    cache: Cache, last: int | None, newest: CacheFile | None, stay: Sequence[int]
+) -> Iterator[tuple[Head, bytes]]:
+    """Those of at most seq ``last`` that verify, newest first; without ``last``, those older than ``newest``.
+
+    ``stay``: ``snapshot_seqs``, as far as we know.
+    """
     epoch = cache.epoch()
-    for seq in reversed(snapshot_seqs(cache)):
+    end = len(stay) if last is None else bisect_right(stay, last)
+    for seq in reversed(stay[:end]):
         if newest and newest.span.seq == seq:
             continue  # the same
         if last is not None and newest and newest.span.seq > seq:
             yield newest.span.head, newest.payload
             newest = None
-        found = cache.load(_name(seq), _KIND, epoch) if last is None or seq <= last else None
+        found = cache.load(_name(seq), _KIND, epoch)
         if found and found.span.seq == seq:
             yield found.span.head, found.payload
     if last is not None and newest:

@@ -84,7 +84,8 @@ class Passing:
                 written, until = written + len(pieces), began + self._seconds
                 self._news.tell([answer_key(self._key)])
             with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), self._seconds / 3)
+                async with asyncio.timeout(self._seconds / 3):
+                    await changed.wait()
         with suppress(ChatfoldError):  # then it passes by itself
             await self._server.rows(_END, (self._key, self._id, self._id))
             self._news.tell([answer_key(self._key)])
@@ -127,7 +128,8 @@ class Answers:
                         seen = number
                 if rows[0][1] is None:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(changed.wait(), LOOK)
+                        async with asyncio.timeout(LOOK):
+                            await changed.wait()
 
     async def forget(self, chat: str) -> None:
         """What is left of this chat's answers, and of all whose process has died."""

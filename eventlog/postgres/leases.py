@@ -52,7 +52,8 @@ class Leases:
                 if not (await self._server.rows(_EXISTS, (key,)))[0][0]:
                     raise NoSuchChat("no such chat", chat=chat)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), LOOK)
+                    async with asyncio.timeout(LOOK):
+                        await changed.wait()
 
     async def _renew(self, key: bytes, epoch: str) -> None:
         while True:

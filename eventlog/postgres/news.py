@@ -80,7 +80,8 @@ class News:
         if self._listening is None:
             self._listening = asyncio.create_task(self._hear())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._is_listening.wait(), LOOK)
+            async with asyncio.timeout(LOOK):
+                await self._is_listening.wait()
 
     async def _hear(self) -> None:
         """On a connection of its own, a new one whenever it is lost."""

@@ -118,7 +118,8 @@ class Server:
     async def _borrowed(self) -> AsyncIterator[Connection]:
         """One that nobody else uses. It is kept for the next, unless it was lost or left amid something."""
         try:
-            await asyncio.wait_for(self._free.acquire(), self.patience)
+            async with asyncio.timeout(self.patience):
+                await self._free.acquire()
         except TimeoutError:
             raise Unavailable(f"all connections are in use ({self.place.shown})") from None
         connection: Connection | None = None

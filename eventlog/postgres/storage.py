@@ -200,7 +200,8 @@ class PostgresStorage(Storage):
                 raise ChatDeleted("the chat was deleted", chat=chat)
             if head.seq <= after:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), LOOK)
+                    async with asyncio.timeout(LOOK):
+                        await changed.wait()
 
     # --- all chats -----------------------------------------------------------------------------------------
 
@@ -225,7 +226,8 @@ class PostgresStorage(Storage):
                 # All that these parts had before the look was told.
                 mark.update({part: max(now_at[part], mark.get(part, 0)) for part in moved})
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), LOOK)
+                    async with asyncio.timeout(LOOK):
+                        await changed.wait()
 
     # --- whole chats ---------------------------------------------------------------------------------------
 

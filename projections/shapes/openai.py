@@ -92,29 +92,33 @@ Shape = dict[str, Any]
 def to_openai(messages: Sequence[Message]) -> list[Shape]:
     """Reasoning is left out: this interface does not take it back."""
     ids = call_ids(messages, 40)
-    return [shape for message in messages for shape in _shapes(message, ids)]
+    shapes: list[Shape] = []
+    for message in messages:
+        if message.role == "tool":
+            shapes += _answers(message, ids)
+        elif shape := _spoken(message, ids):
+            shapes.append(shape)
+    return shapes
 
 
-def _shapes(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
-    match message.role:
-        case "tool":
-            for result in in_given_order(message.results, "openai"):
-                own = kept(result, "openai")
-                content = _text_list(result.parts, own) or output_text(result)
-                shape = {"role": "tool", "tool_call_id": ids[result.call], "content": content}
-                yield give_back(shape, _message_fields(own))
-        case "user":
-            own = kept(message, "openai")
-            if content := _user_content(message, own):
-                yield give_back({"role": "user", "content": content}, _message_fields(own))
-        case _:
-            own = kept(message, "openai")
-            shape = _spoken(message, own, ids)
-            if len(shape) > 1:
-                first = (
-                    message.calls[0] if message.calls else message
-                )  # without words, it is with the first call
-                yield give_back(shape, _message_fields(own) or _message_fields(kept(first, "openai")))
+def _answers(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
+    for result in in_given_order(message.results, "openai"):
+        own = kept(result, "openai")
+        content = (own and _text_list(result.parts, own)) or output_text(result)
+        shape = {"role": "tool", "tool_call_id": ids[result.call], "content": content}
+        yield give_back(shape, _message_fields(own)) if own else shape
+
+
+def _spoken(message: Message, ids: dict[int, str]) -> Shape | None:
+    """None if it says nothing."""
+    own = kept(message, "openai")
+    if message.role == "user":
+        content = _user_content(message, own)
+        return give_back({"role": "user", "content": content}, _message_fields(own)) if content else None
+    shape = _said_and_called(message, own, ids)
+    first = message.calls[0] if message.calls else message  # without words, it is with the first call
+    unread = _message_fields(own) or _message_fields(kept(first, "openai"))
+    return give_back(shape, unread) if len(shape) > 1 else None
 
 
 def _user_content(message: Message, own: Shape) -> str | list[Shape]:
@@ -127,7 +131,7 @@ def _user_content(message: Message, own: Shape) -> str | list[Shape]:
     return str(listed[0]["text"]) if alone else listed
 
 
-def _spoken(message: Message, own: Shape, ids: dict[int, str]) -> Shape:
+def _said_and_called(message: Message, own: Shape, ids: dict[int, str]) -> Shape:
     """What an assistant or an embedder says, and the calls."""
     shape: Shape = {"role": message.role}
     if not own:
@@ -148,6 +152,8 @@ def _spoken(message: Message, own: Shape, ids: dict[int, str]) -> Shape:
 
 
 def _call_shape(call: Call, ids: dict[int, str]) -> Shape:
+    if not call.meta:
+        return {"id": ids[call.seq], "type": "function", "function": function_shape(call.name, call.args)}
     unread = fields(kept(call, "openai"), "call")
     if unread.get("type") == "custom" and isinstance(call.args, str):
         custom = {"name": tool_name(call.name), "input": clean(call.args)}

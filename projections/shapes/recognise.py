@@ -43,19 +43,14 @@ def shape_name(messages: Iterable[Any]) -> ShapeName:
         if not isinstance(message, Mapping):
             break
         content = message.get("content")
-        kinds = (
-            {part.get("type") for part in content if isinstance(part, Mapping)}
-            if isinstance(content, list)
-            else set()
-        )
+        parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+        kinds = {kind for part in parts if isinstance(kind := part.get("type"), str)}
         if isinstance(message.get("parts"), list):
             return "ui"
         if isinstance(message.get("type"), str) and message.get("type") != "message":
             return "openai-responses"
         if kinds & {"input_text", "output_text", "input_image", "input_file"}:
             return "openai-responses"
-        if kinds & _BLOCKS or any(
-            "cache_control" in part for part in content or () if isinstance(part, Mapping)
-        ):
+        if kinds & _BLOCKS or any("cache_control" in part for part in parts):
             return "anthropic"
     return "openai"

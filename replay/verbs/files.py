@@ -5,18 +5,19 @@ import shlex
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import click
 import msgspec
 
-from chatfold.agent import Moment
+from chatfold.agent import Moment, Store
 from chatfold.agent.exporting import Form, write_file
+from chatfold.importers.ship_export import export_ship
 from chatfold.replay.command import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import BadAddress
 from chatfold.replay.inspect.points import range_of
 from chatfold.replay.output import Out
-from chatfold.replay.redact import Report, redacted
+from chatfold.replay.redact import Redacted, Report, redacted
 from chatfold.replay.redact_rules import Rules
 
 _TRANSCRIPTS = ("markdown", "html")
@@ -36,13 +37,17 @@ class Exported(msgspec.Struct, frozen=True):
 @verb(
     "chatfold export last -o chat.jsonl --force",
     "chatfold export last -o chat.html --redact secrets --redact emails",
+    "chatfold export last --as ship -o project/.ship",
     "chatfold export last@t1..t2 --as markdown | less",
     "chatfold export last -o - --redact 'text:ACME Corp' --redact @rules.txt > chat.jsonl",
 )
 @click.argument("address", shell_complete=complete_chat)
 @click.option("-o", "path", default="-", help="The file; '-' is stdout.")
 @click.option(
-    "--as", "form", type=click.Choice(get_args(Form)), help="Default: by the file's ending, else jsonl."
+    "--as",
+    "form",
+    type=click.Choice([*get_args(Form), "ship"]),
+    help="Default: by the file's ending, else jsonl. ship is a folder.",
 )
 @click.option(
     "--redact",
@@ -59,7 +64,7 @@ async def export(
     *,
     address: str,
     path: str,
-    form: Form | None,
+    form: Form | Literal["ship"] | None,
     given: tuple[str, ...],
     model: str,
     force: bool,
@@ -73,7 +78,7 @@ async def export(
     """
     form = form or _ENDINGS.get(Path(path).suffix.lower(), "jsonl")
     rules = Rules.parse(given)
-    if path != "-" and not force and os.path.exists(path):  # noqa: ASYNC240, PTH110 (once)
+    if form != "ship" and path != "-" and not force and os.path.exists(path):  # noqa: ASYNC240, PTH110 (once)
         raise click.UsageError(f"{shlex.quote(path)} is there already: --force replaces it")
     async with chat_of(store, address) as (chat, meant):
         moment: Moment = chat
@@ -92,8 +97,15 @@ async def export(
             moment = await chat.at(last)
         found = await redacted(moment, rules) if rules else None
         report = found.report if found else Report(())
-        if first:
-            pieces = _transcript(found.moment if found else moment, first + 1, last, form)
+        whole = found.moment if found else moment
+        if form == "ship":
+            await export_ship(whole, _ship_folder(path))
+            _tell(out, moment, form, path, report)
+            return
+        if form == "html":
+            pieces = _page(moment, found, first + 1 if first else 1)
+        elif first:
+            pieces = _transcript(whole, first + 1, last)
         else:
             pieces = (found or moment).export_bytes(form, model=model)
         if path == "-":
@@ -103,18 +115,42 @@ async def export(
             sys.stdout.buffer.flush()
         else:
             await write_file(Path(path), _with_progress(out, pieces))
+    _tell(out, moment, form, path, report)
+
+
+def _tell(out: Out, moment: Moment, form: str, path: str, report: Report) -> None:
     for line in report.lines():
         out.note(f"redacted {line}")
     if path != "-" and out.json:
         out.value(Exported(moment.key, moment.seq, form, path, report))
 
 
-async def _transcript(moment: Moment, first: int, last: int, form: str) -> AsyncGenerator[bytes]:
-    """These entries and nothing else: not even the chat's title, which is the beginning of its first question."""
-    from chatfold.projections.documents.html import Page  # noqa: PLC0415 (for whoever exports)
-    from chatfold.projections.documents.markdown import Document  # noqa: PLC0415
+def _ship_folder(path: str) -> Path:
+    """``-o project`` and ``-o project/.ship`` are the same folder."""
+    if path == "-":
+        raise ValueError("a .ship folder is no stream: name it with -o")
+    folder = Path(path)
+    return folder if folder.name == ".ship" else folder / ".ship"
 
-    document = (Document if form == "markdown" else Page)(f"{moment.key} e{first}..e{last}")
+
+async def _page(moment: Moment, found: Redacted | None, first: int) -> AsyncGenerator[bytes]:
+    """The debugger's page as one file. What was redacted is a chat of its own in memory, so that nothing else can be read for it."""
+    from chatfold.replay.web.page import page_of  # noqa: PLC0415 (for this form only)
+
+    async with Store.memory() as store:
+        if found is not None:
+            key = found.moment.key
+            await store.log.storage.import_chat(key, found.export_bytes())
+            moment = await store.chat(key)
+        async for piece in page_of(moment, first=first):
+            yield piece
+
+
+async def _transcript(moment: Moment, first: int, last: int) -> AsyncGenerator[bytes]:
+    """These entries and nothing else: not even the chat's title, which is the beginning of its first question."""
+    from chatfold.projections.documents.markdown import Document  # noqa: PLC0415 (for whoever exports)
+
+    document = Document(f"{moment.key} e{first}..e{last}")
     yield document.begin().encode()
     async for page in moment.log.pages(moment.key, first, last):
         yield "".join(map(document.of, page)).encode()

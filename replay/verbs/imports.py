@@ -1,5 +1,6 @@
 """import: chats that other tools keep, or that were exported, into a store."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import click
 import msgspec
 
 from chatfold.agent import Store
+from chatfold.agent.exporting import is_export
 from chatfold.eventlog.places import address_of
 from chatfold.importers import Report, import_paths, known_homes
 from chatfold.importers.ledger import ledger_path
@@ -48,7 +50,7 @@ async def import_(out: Out, store: str | None, *, paths: tuple[Path, ...], name:
     if not paths:
         raise NoStore("no tool that is known keeps sessions here: name a file or a folder")
     async with Store(place) as chats:
-        if len(paths) == 1 and is_export(paths[0]):
+        if len(paths) == 1 and paths[0].is_file() and is_export(paths[0]):
             await _import_export(out, chats, paths[0], name)
             return
         progress = out.progress("importing chats")
@@ -71,26 +73,18 @@ def tell(out: Out, report: Report) -> None:
 
 
 async def _import_export(out: Out, store: Store, path: Path, name: str) -> None:
-    key = name or path.name.removesuffix(".jsonl")
-    chat = await store.import_chat(path, key)
+    chat = await store.import_chat(path, name)
     if out.json:
-        out.value(Imported(key, chat.seq, chat.view.head.link))
+        out.value(Imported(chat.key, chat.seq, chat.view.head.link))
     else:
-        out.line(key)
+        out.line(chat.key)
         out.note(f"{chat.seq} entries")
 
 
-def is_export(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(12).startswith(b'{"chatfold":')
-
-
 def target_of(store: str | None) -> Path | str:
-    """The store there is, or the one there will be."""
+    """The store there is, or the one there will be: where one was named."""
     if store is not None:
         return store_place(store) if address_of(store) else Path(store)
     with suppress(NoStore):
         return store_place()
-    return Path("chats")
+    return Path(os.environ.get("CHATFOLD_STORE") or "chats")

@@ -1,5 +1,6 @@
 """replay and rerun: was it as it was recorded, would it be so again, and what if it is asked anew."""
 
+import shlex
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -9,10 +10,21 @@ import msgspec
 
 from chatfold.agent import Chat, Store
 from chatfold.eventlog import ChatfoldError
-from chatfold.replay.command import DIFFERENT, chat_of, code_of, complete_chat, store_of, tell, verb
-from chatfold.replay.inspect.address import HEAD, Address
+from chatfold.eventlog.places import show_place
+from chatfold.replay.command import (
+    DIFFERENT,
+    chat_of,
+    code_of,
+    complete_chat,
+    confirm,
+    seq_meant,
+    store_of,
+    tell,
+    verb,
+)
+from chatfold.replay.inspect.address import Address
 from chatfold.replay.inspect.places import store_place
-from chatfold.replay.inspect.points import range_of, seq_of
+from chatfold.replay.inspect.points import range_of
 from chatfold.replay.output import Out
 from chatfold.replay.verify.divergence import Verdict
 from chatfold.replay.verify.factory import factory_of, report_factory, report_failures
@@ -37,13 +49,27 @@ from chatfold.replay.verify.verdict import verdict
 @click.option(
     "--junit", "report", type=click.Path(path_type=Path), help="Also write the verdicts to this file."
 )
+@click.option(
+    "--on-divergence",
+    type=click.Choice(["stop", "continue"]),
+    default="stop",
+    help="In each chat: end at the first divergence, or go on and name every one.",
+)
 async def replay(
-    out: Out, store: str | None, *, addresses: tuple[str, ...], whole: bool, agent: str, report: Path | None
+    out: Out,
+    store: str | None,
+    *,
+    addresses: tuple[str, ...],
+    whole: bool,
+    agent: str,
+    report: Path | None,
+    on_divergence: str,
 ) -> int:
-    """Folds a chat again from its first entry and compares every fingerprint that was recorded on the way.
+    """Fold a chat again from its first entry, and compare every fingerprint that was recorded on the way.
 
-    With --agent the agent's own code runs, too: model, tools, clock and ids answer from the recording. The first divergence is
-    named, with its event, its field and both values. No model and no tool can be reached: a miss is a divergence.
+    With --agent the agent's own code runs, too: model, tools, clock and ids answer from the recording. A divergence is named with
+    its entry, its field and both values; of a run, only the first: what follows answers a question that nobody asked. No model and
+    no tool can be reached: a miss is a divergence.
 
     Exit code 0: as recorded. 1: it diverged.
     """
@@ -57,12 +83,12 @@ async def replay(
     async with aclosing(_chats(store, addresses, errors)) as chats:
         async for chat, meant in chats:
             try:
-                found = await _judged(out, chat, meant, factory)
+                found = await _judged(out, chat, meant, factory, goes_on=on_divergence == "continue")
             except (ChatfoldError, OSError) as error:
                 errors[chat.key] = error
                 continue
             verdicts.append(found)
-            _print(out, found)
+            _print(out, found, show_place(store) if store else "")
             worst = max(worst, 0 if found.ok else DIFFERENT)
     if report is not None:
         _written(report, junit(verdicts, errors))
@@ -96,7 +122,7 @@ async def _chats(
                 yield chat, Address(key)
 
 
-async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None) -> Verdict:
+async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None, *, goes_on: bool) -> Verdict:
     progress = out.progress(f"replaying {chat.key}")
     if factory is not None:
         with report_failures(
@@ -104,10 +130,10 @@ async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None)
         ):  # which is the store's: the factory's own are told by now
             return await rehearse(chat, report_factory(factory, chat.key), progress=progress)
     first, last = await range_of(chat, meant)
-    return await verdict(chat, first=first + 1, last=last, progress=progress)
+    return await verdict(chat, first=first + 1, last=last, goes_on=goes_on, progress=progress)
 
 
-def _print(out: Out, found: Verdict) -> None:
+def _print(out: Out, found: Verdict, store: str) -> None:
     if out.json:
         out.value(found)
         return
@@ -128,8 +154,11 @@ def _print(out: Out, found: Verdict) -> None:
         ": ",
         " · ".join(filter(None, facts)),
     )
-    if found.divergence is not None:
-        out.text(str(found.divergence).partition(" ")[2], "  ")
+    for one in (found.divergence, *found.more) if found.divergence else ():
+        out.text(str(one).partition(" ")[2], "  ")
+        out.line(f"    more      {one.command(found.chat, store)}")
+    for attempt in found.attempts:
+        out.line(f"  refused: {attempt}", "red")
 
 
 # --- for real --------------------------------------------------------------------------------------------
@@ -147,26 +176,38 @@ class Rerun(msgspec.Struct, frozen=True):
 
 
 @verb(
-    "chatfold rerun last@t12 --live --agent bot:build",
-    "chatfold rerun last@t12 --live --agent bot:build --tools read_file",
+    "chatfold rerun last@t1 --agent bot:build",
+    "chatfold rerun last@t1 --agent bot:build --model gpt-5-mini --tools read_file --yes",
 )
 @click.argument("address", shell_complete=complete_chat)
-@click.option("--live", is_flag=True, help="Yes, a real model is asked, and it may cost something.")
+@click.option("--yes", is_flag=True, help="Do not ask: a real model answers, which may cost something.")
+@click.option("--model", default="", help="Another model of the same provider.")
 @click.option("--agent", required=True, help="MODULE:FUNCTION or FILE.py:FUNCTION that makes the agent.")
 @click.option("--tools", default="recorded", help="recorded, live, or by commas those that run for real.")
 @click.option("--name", default=None, help="The key of the fork.")
 async def rerun(
-    out: Out, store: str | None, *, address: str, live: bool, agent: str, tools: str, name: str | None
+    out: Out,
+    store: str | None,
+    *,
+    address: str,
+    yes: bool,
+    model: str,
+    agent: str,
+    tools: str,
+    name: str | None,
 ) -> int:
-    """Answers one turn anew, with the real model, in a fork: the chat stays as it is.
+    """Answer one turn anew, with the real model, in a fork: the chat stays as it is.
 
     Tools answer what they answered then, and a call that was not made then fails, unless --tools says that it runs.
     """
-    if not live:
-        raise click.UsageError("this asks a real model: say so with --live. 'chatfold replay' does not")
-    factory = factory_of(agent)
     async with chat_of(store, address) as (chat, meant):
-        key, seq = chat.key, await seq_of(chat, meant.last or HEAD)
+        key, seq = chat.key, await seq_meant(chat, meant)
+    if not yes:
+        out.note(
+            f"This asks a real model about {key}@{seq}, in a fork; it may cost something. 'chatfold replay' asks none."
+        )
+    confirm(yes=yes)
+    factory = factory_of(agent)
     which = tools if tools in ("recorded", "live") else tools.split(",")
     async with Store(store_place(store)) as place:
         chat = await place.chat(key)
@@ -174,7 +215,9 @@ async def rerun(
             with report_failures(
                 chat=key, besides=(OSError, ValueError)
             ):  # the store's; and a tool that there is not
-                fork, result = await run_again(chat, seq, report_factory(factory, key), tools=which, key=name)
+                fork, result = await run_again(
+                    chat, seq, report_factory(factory, key), tools=which, model=model, key=name
+                )
         except ValueError as error:
             if isinstance(error, ChatfoldError):
                 raise
@@ -185,5 +228,6 @@ async def rerun(
         out.value(done)
     else:
         out.text(result.text or result.error)
-        out.note(f"{result.outcome}; chatfold diff '{key}@{seq}' '{fork.key}'")
+        where = ("--store", show_place(store)) if store else ()
+        out.note(f"{result.outcome}; {shlex.join(('chatfold', 'diff', f'{key}@{seq}', fork.key, *where))}")
     return 0 if result.outcome == "done" else DIFFERENT

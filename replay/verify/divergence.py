@@ -5,6 +5,7 @@ character in which they differ; they are what users, models and tools said, so w
 """
 
 import json
+import shlex
 from typing import Any
 
 import msgspec
@@ -29,6 +30,13 @@ class Divergence(msgspec.Struct, frozen=True):
     call: int = 0  # the model call it belongs to; 0 if it belongs to none
     cause: str = ""
     cause_seq: int = 0
+
+    def command(self, place: str, store: str = "") -> str:
+        """What to type to see more. ``place``: how the chat is named, by its key or by a path."""
+        where = ("--store", store) if store else ()
+        if self.call and self.kind == "model_called":
+            return shlex.join(("chatfold", "messages", place, "--for-call", str(self.call), *where))
+        return shlex.join(("chatfold", "show", f"{place}@e{max(1, self.seq)}", *where))
 
     def __str__(self) -> str:
         where = ", ".join(
@@ -61,7 +69,9 @@ class Verdict(msgspec.Struct, frozen=True):
     snapshots: int = 0  # compared
     runs: int = 0  # of the agent, rehearsed
     skipped: int = 0  # runs of other agents, which were taken as they are
+    attempts: tuple[str, ...] = ()  # to reach the world, each of which was refused
     divergence: Divergence | None = None
+    more: tuple[Divergence, ...] = ()  # that come after the first, if they were asked for
 
     @property
     def ok(self) -> bool:

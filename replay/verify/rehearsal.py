@@ -89,7 +89,7 @@ class _Rehearsal:
     async def through(self, factory: Factory, progress: Progress | None) -> Verdict:
         agent = await built(factory, self._store)
         if self._tried:  # and swallowed
-            raise LiveCall(f"the factory tried to reach the world: {self._tried[0]}")
+            raise LiveCall(f"the factory tried to reach the world: {'; '.join(self._tried)}")
         self._explaining = Explaining(self._key, self._entries, self._notes, agent.model)
         names = {entry.event.agent for entry in self._entries if isinstance(entry.event, RunStarted)}
         recording = self._recording
@@ -192,6 +192,7 @@ class _Rehearsal:
             other_rules=_other_rules(done),
             runs=self._runs,
             skipped=self._skipped,
+            attempts=tuple(self._tried),
             divergence=found,
         )
 

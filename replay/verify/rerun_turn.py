@@ -8,6 +8,7 @@ that look at nothing but the chat, or change nothing but it, do run, in the fork
 """
 
 from collections.abc import AsyncIterator, Collection
+from copy import copy
 from typing import Any, Literal
 
 import msgspec
@@ -41,11 +42,18 @@ async def rerun(
     factory: Factory,
     *,
     tools: Literal["recorded", "live"] | Collection[str] = "recorded",
+    model: str = "",
     key: str | None = None,
 ) -> tuple[Chat, Result]:
-    """Answers the question of the turn that entry ``seq`` is in. ``tools``: the names of those that run for real, or all."""
+    """Answers the question of the turn that entry ``seq`` is in. ``tools``: the names of those that run for real, or all.
+
+    ``model``: the name of another model of the same provider.
+    """
     before = await _before_answer(chat, seq)
     agent = await built(factory, Store(chat.log.storage))
+    if model:
+        agent.model = copy(agent.model)
+        agent.model.name = model
     live = set(agent.tools) if tools == "live" else set() if tools == "recorded" else set(tools)
     if unknown := live - set(agent.tools):
         raise ValueError(
@@ -93,7 +101,7 @@ async def _forked(chat: Chat, before: int, key: str | None) -> Chat:
     number = 1
     while True:
         try:
-            return await chat.fork(f"{chat.key} rerun {number}", before)
+            return await chat.fork(f"{chat.key}-rerun-{number}", before)
         except ChatExists:
             number += 1
 

@@ -8,7 +8,7 @@ request, those of the entries that came into it, those of the system texts, tool
 One pass forward, which reaches no model and no tool: nothing here can.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from chatfold.agent import Moment
 from chatfold.agent.models import fingerprint
@@ -37,9 +37,14 @@ async def verdict(
     first: int = 1,
     last: int | None = None,
     payload: Payload | None = None,
+    goes_on: bool = False,
     progress: Progress | None = None,
 ) -> Verdict:
-    """Of the entries ``first`` … ``last``, or up to the end. ``payload``: of a model that only you have."""
+    """Of the entries ``first`` … ``last``, or up to the end. ``payload``: of a model that only you have.
+
+    ``goes_on``: past the first divergence, to name every one.
+    """
+    divergences: list[Divergence] = []
     end = chat.seq if last is None else min(last, chat.seq)
     kept = {head.seq: (head, data) async for head, data in chat.log.storage.load_snapshots(chat.key, end)}
     judge = _Judge(chat, payload, {seq: one for seq, one in kept.items() if seq >= first})
@@ -48,10 +53,12 @@ async def verdict(
         judge.recent = [*judge.recent, *page][-(_RECENT + len(page)) :]
         for entry in page:
             if found := await judge.take(entry, compared=entry.seq >= first):
-                return judge.came_to(found)
+                divergences.append(found)
+                if not goes_on:
+                    return judge.came_to(divergences)
         if progress is not None:
             progress(page[-1].seq, end)
-    return judge.came_to(None)
+    return judge.came_to(divergences)
 
 
 async def redacted(chat: Moment) -> Spans:
@@ -103,7 +110,7 @@ class _Judge:
             self.view, self._waiting = await fold_on(log, key, self.view, self._waiting), []
         return found or self._snapshot(entry)
 
-    def came_to(self, found: Divergence | None) -> Verdict:
+    def came_to(self, found: Sequence[Divergence]) -> Verdict:
         view = self._folded()
         return Verdict(
             chat=self._chat.key,
@@ -115,7 +122,8 @@ class _Judge:
             unprovable=self._unprovable,
             other_rules=tuple(sorted(self._other_rules)),
             snapshots=self._snapshots,
-            divergence=found,
+            divergence=found[0] if found else None,
+            more=tuple(found[1:]),
         )
 
     def _folded(self) -> View:

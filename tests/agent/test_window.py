@@ -116,6 +116,14 @@ async def test_opening_reads_the_window_and_not_the_log(root: Path, monkeypatch:
         assert await (await store.chat("chat")).messages() == expected
 
 
+async def test_a_writer_that_opens_the_chat_leaves_it(root: Path) -> None:
+    async with Store(root) as store:
+        await opened_and_kept(store, user("a title"), assistant("an answer"))
+    async with Store(root) as store:
+        await store.log.append("chat", user("more"))
+        assert len(windows(root)) == 1
+
+
 async def test_the_view_is_unpacked_when_it_is_asked_for(root: Path) -> None:
     async with Store(root) as store:
         await opened_and_kept(store, user("a title"), assistant("an answer"))
@@ -243,11 +251,12 @@ async def test_a_read_only_store_writes_no_window(root: Path) -> None:
 _LIFE = """
 import asyncio, random, sys
 from pathlib import Path
-import chatfold.agent.live as chats
+import chatfold.agent.kept_prompt as kept_prompt
 from chatfold.agent import Policy, Store
 from chatfold.eventlog import Compacted, Rewound
 
-chats.ANSWERED = chats.AT_MOST = 1  # after every append
+kept_prompt._BYTES = 1 << 20
+kept_prompt.ANSWERED = kept_prompt.AT_MOST = 1  # after every append
 
 async def live():
     chance = random.Random(sys.argv[2])

@@ -98,5 +98,15 @@ async def test_what_nobody_knows_is_refused_with_what_is_known(tmp_path: Path) -
         assert not [key async for key in store.log.chats()]
 
 
+async def test_a_store_imports_a_file_of_another_tool(tmp_path: Path) -> None:
+    path = OWN / "openai-chat" / "library.json"
+    async with Store.memory() as store:
+        assert (await store.import_chat(path)).key == "library"
+        chat = await store.import_chat(path, "mine")
+        assert (await store.import_chat(path, "mine")).seq == chat.seq == 19
+        exported = await chat.export(tmp_path / "chat.jsonl")
+        assert (await store.import_chat(exported)).key == "chat"
+
+
 def test_every_fixture_is_there() -> None:
     assert (OWN / "codex").is_dir()

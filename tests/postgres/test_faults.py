@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 import pytest
@@ -426,3 +426,34 @@ async def test_a_reader_of_changes_misses_none_of_many_writers(address: str) -> 
         await tailing
         assert sum(seen.values()) == 12 * 40
     await asyncio.gather(*(log.storage.close() for log in logs))
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_whoever_waits_is_cancelled_although_there_is_news_at_that_moment(
+    address: str, steps: int
+) -> None:
+    """``wait_for`` loses a cancellation that comes between the news and its waking, and a follower goes on for ever."""
+    async with Log(PostgresStorage(address)) as log, PostgresStorage(address) as other:
+        await log.append("a", Noted("one"))
+        await other.pass_delta("a", b"The")
+        storage = log.storage
+        assert isinstance(storage, PostgresStorage)
+
+        async def all_of(values: AsyncGenerator[object]) -> None:
+            async with aclosing(values) as some:
+                async for _ in some:
+                    pass
+
+        waiting = [
+            asyncio.create_task(all_of(values))
+            for values in (log.follow("a"), log.follow_chats(), storage.follow_deltas("a"))
+        ]
+        await asyncio.sleep(0.3)  # they wait by now
+        storage._news._wake([*storage._news._changed])
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        for one in waiting:
+            one.cancel()
+        async with asyncio.timeout(5):
+            await asyncio.wait(waiting)
+        assert all(one.cancelled() for one in waiting)

@@ -18,7 +18,7 @@ from chatfold.agent import Agent, ScriptedModel
 def build(store):
     return Agent(store=store, model=ScriptedModel(["hello again"]))
 """
-_LIVE = ("--live", "--agent")
+_LIVE = ("--yes", "--agent")
 
 
 @pytest.fixture(scope="module")

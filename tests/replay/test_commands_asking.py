@@ -290,7 +290,7 @@ def test_an_extra_that_is_missing_ends_with_6_and_says_how_to_get_it(store: Path
     program = (
         "import sys; sys.modules['openai'] = None\n"
         "from chatfold.replay.cli import main\n"
-        f"main(['rerun', '{CHAT}@t1', '--live', '--agent', {str(bot) + ':build'!r}, '--store', {str(store)!r}])"
+        f"main(['rerun', '{CHAT}@t1', '--yes', '--agent', {str(bot) + ':build'!r}, '--store', {str(store)!r}])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -104,7 +104,7 @@ def test_an_example_is_understood_and_does_what_it_says(
         args = [*args, "--yes"]
     done = run(verb, *args, store=place)
     assert done.exit_code in (0, 1), done.output
-    assert done.exit_code == 0 or verb in ("log", "ls", "replay", "delete"), (
+    assert done.exit_code == 0 or verb in ("log", "ls", "replay", "compact", "delete"), (
         done.output
     )  # --errors: there were none
 

@@ -74,7 +74,7 @@ SCHEMAS: list[tuple[str, list[str], str]] = [
     (
         "replay",
         ["replay", CHAT],
-        "chat entries turns model_calls tool_calls proved unprovable other_rules snapshots runs skipped divergence",
+        "chat entries turns model_calls tool_calls proved unprovable other_rules snapshots runs skipped attempts divergence more",
     ),
 ]
 

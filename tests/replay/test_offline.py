@@ -1,10 +1,15 @@
 """Whatever an agent's code tries, a rehearsal does not reach the world."""
 
+import _posixsubprocess
 import asyncio
+import ctypes
+import multiprocessing
+import os
 import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
@@ -93,3 +98,64 @@ def test_before_and_after_the_world_is_there() -> None:
     with pytest.raises(OSError):
         connect()
     assert len(tried) == 1
+
+
+def spawned() -> None:
+    """``multiprocessing`` with spawn, which the interpreter does not ask about."""
+    process = multiprocessing.get_context("spawn").Process(target=print)
+    process.start()
+    process.join()
+
+
+def forked() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+
+
+def by_hand() -> None:
+    import _posixsubprocess
+
+    _posixsubprocess.fork_exec([b"/bin/true"])  # type: ignore[call-arg]
+
+
+MORE_WAYS = {
+    "spawn": spawned,
+    "fork": forked,
+    "fork_exec": by_hand,
+    "ctypes": lambda: ctypes.CDLL(None),
+    "a process pool": lambda: (
+        ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")).submit(print).result(10)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", MORE_WAYS)
+def test_what_the_interpreter_does_not_ask_about_is_refused_too(way: str) -> None:
+    before = _posixsubprocess.fork_exec
+    with offline() as tried:
+        assert _posixsubprocess.fork_exec is not before
+        with pytest.raises(LiveCall):
+            MORE_WAYS[way]()  # type: ignore[no-untyped-call]
+    assert tried
+    assert _posixsubprocess.fork_exec is before
+    subprocess.run([sys.executable, "-c", ""], check=True)  # afterwards all is as it was
+
+
+def test_a_subinterpreter_is_refused() -> None:
+    """Audit hooks are an interpreter's own: nobody would watch another one."""
+    subinterpreters = pytest.importorskip("_xxsubinterpreters")
+    with offline() as tried, pytest.raises((LiveCall, RuntimeError)):
+        subinterpreters.create()
+    assert tried
+
+
+async def test_the_verdict_tells_every_attempt() -> None:
+    chat = await talked(Store.memory(), "hello")
+
+    def about(_key: str) -> dict[str, Any]:
+        swallowed(connect)
+        swallowed(lambda: socket.getaddrinfo("localhost", 80))
+        return {}
+
+    found = await rehearse(chat, lambda store: build(store, about=about))
+    assert [one.partition(" ")[0] for one in found.attempts][:2] == ["socket.connect", "socket.getaddrinfo"]

@@ -83,7 +83,7 @@ async def test_the_turn_is_that_of_the_entry_and_keys_are_found() -> None:
     chat = await recorded(Store.memory())
     first, _ = await rerun(chat, chat.seq, looking("you are welcome"))
     second, result = await rerun(chat, chat.seq, looking("not at all"))
-    assert (first.key, second.key) == ("chat rerun 1", "chat rerun 2")
+    assert (first.key, second.key) == ("chat-rerun-1", "chat-rerun-2")
     assert result.text == "not at all"
     assert used == [1]
     with pytest.raises(NoSuchPoint, match="no question"):
@@ -112,4 +112,21 @@ async def test_tools_of_the_chat_itself_run_in_the_fork_and_nothing_is_sent() ->
 async def test_a_model_that_fails_fails_in_the_fork() -> None:
     chat = await recorded(Store.memory())
     fork, result = await rerun(chat, 1, looking(ModelFailed("no")))
-    assert (result.outcome, fork.key) == ("failed", "chat rerun 1")
+    assert (result.outcome, fork.key) == ("failed", "chat-rerun-1")
+
+
+async def test_another_model_of_the_same_provider_may_answer() -> None:
+    chat = await talked(Store.memory(), "hello")
+    asked: list[str] = []
+
+    class Named(ScriptedModel):
+        async def ask(self, payload: dict[str, Any]) -> Any:
+            asked.append(self.name)
+            async for piece in super().ask(payload):
+                yield piece
+
+    def build_named(store: Store) -> Agent:
+        return build(store, model=Named(["fine"], name="rules"))
+
+    _, result = await rerun(chat, chat.seq, build_named, model="other")
+    assert (result.text, asked) == ("fine", ["other"])
