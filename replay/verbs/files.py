@@ -10,14 +10,14 @@ from typing import Literal, get_args
 import click
 import msgspec
 
-from chatfold.agent import Moment
+from chatfold.agent import Moment, Store
 from chatfold.agent.exporting import Form, write_file
 from chatfold.importers.ship_export import export_ship
 from chatfold.replay.command import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import BadAddress
 from chatfold.replay.inspect.points import range_of
 from chatfold.replay.output import Out
-from chatfold.replay.redact import Report, redacted
+from chatfold.replay.redact import Redacted, Report, redacted
 from chatfold.replay.redact_rules import Rules
 
 _TRANSCRIPTS = ("markdown", "html")
@@ -102,8 +102,10 @@ async def export(
             await export_ship(whole, _ship_folder(path))
             _tell(out, moment, form, path, report)
             return
-        if first:
-            pieces = _transcript(whole, first + 1, last, form)
+        if form == "html":
+            pieces = _page(moment, found, first + 1 if first else 1)
+        elif first:
+            pieces = _transcript(whole, first + 1, last)
         else:
             pieces = (found or moment).export_bytes(form, model=model)
         if path == "-":
@@ -131,12 +133,24 @@ def _ship_folder(path: str) -> Path:
     return folder if folder.name == ".ship" else folder / ".ship"
 
 
-async def _transcript(moment: Moment, first: int, last: int, form: str) -> AsyncGenerator[bytes]:
-    """These entries and nothing else: not even the chat's title, which is the beginning of its first question."""
-    from chatfold.projections.documents.html import Page  # noqa: PLC0415 (for whoever exports)
-    from chatfold.projections.documents.markdown import Document  # noqa: PLC0415
+async def _page(moment: Moment, found: Redacted | None, first: int) -> AsyncGenerator[bytes]:
+    """The debugger's page as one file. What was redacted is a chat of its own in memory, so that nothing else can be read for it."""
+    from chatfold.replay.web.page import page_of  # noqa: PLC0415 (for this form only)
 
-    document = (Document if form == "markdown" else Page)(f"{moment.key} e{first}..e{last}")
+    async with Store.memory() as store:
+        if found is not None:
+            key = found.moment.key
+            await store.log.storage.import_chat(key, found.export_bytes())
+            moment = await store.chat(key)
+        async for piece in page_of(moment, first=first):
+            yield piece
+
+
+async def _transcript(moment: Moment, first: int, last: int) -> AsyncGenerator[bytes]:
+    """These entries and nothing else: not even the chat's title, which is the beginning of its first question."""
+    from chatfold.projections.documents.markdown import Document  # noqa: PLC0415 (for whoever exports)
+
+    document = Document(f"{moment.key} e{first}..e{last}")
     yield document.begin().encode()
     async for page in moment.log.pages(moment.key, first, last):
         yield "".join(map(document.of, page)).encode()

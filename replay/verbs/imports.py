@@ -1,5 +1,6 @@
 """import: chats that other tools keep, or that were exported, into a store."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -81,9 +82,9 @@ async def _import_export(out: Out, store: Store, path: Path, name: str) -> None:
 
 
 def target_of(store: str | None) -> Path | str:
-    """The store there is, or the one there will be."""
+    """The store there is, or the one there will be: where one was named."""
     if store is not None:
         return store_place(store) if address_of(store) else Path(store)
     with suppress(NoStore):
         return store_place()
-    return Path("chats")
+    return Path(os.environ.get("CHATFOLD_STORE") or "chats")

@@ -124,6 +124,12 @@ class EventAnswer(msgspec.Struct, frozen=True):
 async def event_at(moment: Moment, seq: int, *, whole: bool = False) -> EventAnswer:
     [entry] = await moment.log.last(moment.key, 1, seq)
     most = None if whole else CAP
+    line, belongs = _body(await _line(moment, seq), most), await pair_of(moment, entry)
+    return msgspec.structs.replace(event_of(entry, most), line=line, belongs=belongs)
+
+
+def event_of(entry: Entry, most: int | None = CAP) -> EventAnswer:
+    """What is known of it without looking at others."""
     one = row(entry)
     facts = {
         "run": entry.run,
@@ -135,16 +141,16 @@ async def event_at(moment: Moment, seq: int, *, whole: bool = False) -> EventAns
     }
     return EventAnswer(
         entry.seq,
-        entry.ts,
+        entry.time,
         kind_name(entry.event),
         one.what,
         getattr(entry.event, "name", ""),
         one.failed,
         _body(_said(entry, one.text), most),
         _body(json_lines(msgspec.to_builtins(entry.event, enc_hook=str)), most),
-        _body(await _line(moment, seq), most),
+        Body("", 0),
         {name: value for name, value in facts.items() if value},
-        await pair_of(moment, entry),
+        {},
     )
 
 

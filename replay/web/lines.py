@@ -53,7 +53,7 @@ def line(entry: Entry) -> Line:
     head, text = _told(entry.event, one.text)
     cost = _cost(entry.event)
     return Line(
-        entry.seq, entry.ts, one.what, kind_name(entry.event), text, head, entry.run or "", one.failed, cost
+        entry.seq, entry.time, one.what, kind_name(entry.event), text, head, entry.run or "", one.failed, cost
     )
 
 

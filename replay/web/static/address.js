@@ -1,4 +1,5 @@
 // The address of what is on the screen: /c/CHAT?at=e225&a=e197&tab=diff&… Points are those of the command. Back and forward work.
+import { isAlone } from "./source.js";
 import { batch, signal } from "./vendor/preact.js";
 
 export const TABS = ["context", "messages", "diff", "event", "tree"];
@@ -48,7 +49,7 @@ let waiting = 0;
 export function go(change, { step = false } = {}) {
   const to = { ...place.value, ...change };
   place.value = to;
-  if (location.protocol === "file:") return;
+  if (isAlone()) return;
   clearTimeout(waiting);
   if (step) waiting = setTimeout(() => history.replaceState(null, "", written(place.value)), 120);
   else history.pushState(null, "", written(to));

@@ -2,7 +2,11 @@
 // filters and sums over arrays; what the numbers mean is said in columns.py.
 
 export const CATEGORIES = ["system", "summary", "recalled", "injected", "user", "assistant", "tool"];
-export const FAILED = 1, TURN = 2, HIDDEN = 4, INNER = 8, ERASED = 16;
+export const FAILED = 1;
+export const TURN = 2;
+export const HIDDEN = 4;
+export const INNER = 8;
+export const ERASED = 16;
 const TOOL = 6;
 /** @type {Record<string, number>} */
 const CATEGORY_OF = {
@@ -243,7 +247,7 @@ export class Columns {
   }
 }
 
-/** @param {Int32Array} old @param {number} length */
+/** @param {Int32Array<ArrayBuffer>} old @param {number} length */
 function longer(old, length) {
   if (old.length >= length) return old;
   const made = new Int32Array(Math.max(length, Math.ceil(old.length * 1.5)));

@@ -93,8 +93,8 @@ function Group({ columns, group, compacted }) {
   const shown = wantsAll ? group.items : group.items.slice(-FIRST);
   const title = lineOf(info.value?.key ?? "", columns.turns[group.turn - 1] ?? 1)?.text ?? "";
   return html`<div class="group" role="rowgroup">
-    <div role="row"><button role="rowheader" class="group-head" aria-expanded=${isOpen} onClick=${() => turn(name)}><${Sign} name=${isOpen ? "down" : "right"} /><b>Turn ${group.turn}</b>
-      <span class="said cut">${oneLine(title)}</span><span class="quiet">${counted(group.items.length, "item")}</span><span class="quiet">${short(group.tokens)}</span><i></i></button></div>
+    <div role="row"><span role="rowheader"><button class="group-head" aria-expanded=${isOpen} onClick=${() => turn(name)}><${Sign} name=${isOpen ? "down" : "right"} /><b>Turn ${group.turn}</b>
+      <span class="said cut">${oneLine(title)}</span><span class="quiet">${counted(group.items.length, "item")}</span><span class="quiet">${short(group.tokens)}</span><i></i></button></span></div>
     ${isOpen && shown.length < group.items.length && html`<div role="row"><span role="cell"><button class="link pad" onClick=${() => turn(`all of ${name}`)}>${grouped(group.items.length - shown.length)} earlier items of this turn</button></span></div>`}
     ${isOpen && shown.map((one) => html`<${Item} key=${one} columns=${columns} seq=${one} compacted=${compacted} />`)}</div>`;
 }
@@ -120,7 +120,7 @@ const chooses = (/** @type {MouseEvent} */ event) => !getSelection()?.toString()
 
 /** @param {{line: any, columns: import("./columns.js").Columns, seq: number, isSummary: boolean}} props */
 function Says({ line, columns, seq, isSummary }) {
-  if (!line) return html`<span class="loading" style=${{ width: `${120 + ((seq * 31) % 200)}px` }}></span>`;
+  if (!line) return html`<span class="loading" style=${{ width: `${120 + ((seq * 31) % 200)}px` }}></span><span class="unseen">e${seq}</span>`;
   if (isSummary && !isNarrow.value) {
     const mark = columns.compactions().find((one) => one.seq === seq);
     const freed = (columns.total[seq - 1] ?? 0) - (columns.total[seq] ?? 0) + columns.tokens[seq - 1];

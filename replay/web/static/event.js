@@ -40,7 +40,7 @@ function Shown({ event }) {
       <button class="button" onClick=${() => go({ why: `e${event.seq}` })}>Why <kbd aria-hidden="true">b</kbd></button>
       <button class="button" onClick=${() => copy(body.text, form.value === "text" ? "the text" : "the JSON")}><${Sign} name="copy" /> Copy</button></div>
     <div class="two-columns wide"><div>
-      <div class="row"><div class="segments" role="radiogroup" aria-label="Shown as">${[["text", "Text"], ["json", "JSON"], ["line", "Line on disk"]].map(([name, label]) => html`<button role="radio" aria-checked=${form.value === name} onClick=${() => (form.value = name)}>${label}</button>`)}</div>
+      <div class="row"><div class="segments" role="radiogroup" aria-label="Shown as">${[["text", "Text"], ["json", "JSON"], ["line", "Line on disk"]].filter(([name]) => name === "text" || !isAlone()).map(([name, label]) => html`<button role="radio" aria-checked=${form.value === name} onClick=${() => (form.value = name)}>${label}</button>`)}</div>
         <span class="grow"></span><span class="faint">${size(body.size)}</span></div>
       ${isErased ? html`<p class="erased">Erased: what stood here is gone for good. Its place, its number and the chain stay.</p>` : null}
       <div class="card body-card">${form.value === "json" ? html`<${Json} text=${body.text} />` : form.value === "line" ? html`<pre class="code said">${plain(body.text)}</pre>`

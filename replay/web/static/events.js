@@ -198,7 +198,7 @@ function drawSays(says, line, what, seq, isTurn, failure) {
   else if (what === "compacted") {
     const name = columns?.sight?.controls.find((one) => one.seq === seq)?.name ?? "";
     pieces.push(piece("k-summary strong", `compacted ${name} `), piece("quiet", `${counted(columns?.leaving.get(seq) ?? 0, "item")} behind a summary`));
-  } else if (what === "call") pieces.push(piece("strong", `${line.head} `), piece("mono", line.text ?? ""));
+  } else if (what === "call") pieces.push(piece("strong", `${line.head ?? ""} `), piece("mono", line.text ?? ""));
   else if (what === "user" || what === "assistant" || what === "result" || what === "injected") pieces.push(piece(isTurn ? "strong" : "", line.text ?? ""));
   else pieces.push(piece("quiet", `${what} `), piece("", [line.head, line.text].filter(Boolean).join(" ")));
   if (failure) pieces.push(piece("k-red", ` ${failure}`));

@@ -91,8 +91,8 @@ function List({ all, scroller }) {
     <div class="home-head"><div class="grow"><h1>${counted(all.length - forks, "chat")}</h1><p class="quiet">${counted(forks, "fork")}.${running ? ` ${running === 1 ? "One is" : `${grouped(running)} are`} being written or waited for.` : ""}</p></div>
       <div class="segments" role="radiogroup" aria-label="Which chats">${[["all", "All"], ["open", "Running"], ["errors", "Unreadable"]].map(([name, label]) => html`<button role="radio" aria-checked=${only.value === name} onClick=${() => (only.value = name)}>${label}</button>`)}</div><${SearchField} /></div>
     <div class="home-columns faint"><span>Chat</span><span>Context over time, to the limit</span><span class="number">Now</span><span class="number">Turns</span><span class="number">Events</span><span class="number">Errors</span><span class="number">Active</span></div>
-    <div class="home-list" role="listbox" tabindex="0" aria-label="Chats" aria-activedescendant=${`chat-${at}`} style=${{ height: `${height}px` }} onKeyDown=${key}>
-      ${rows.slice(first, last).map((row, i) => html`<${ChatRow} key=${row.chat.key} row=${row} top=${tops[first + i]} at=${first + i} isChosen=${first + i === at} count=${rows.length} />`)}
+    <div class="home-list" role="grid" tabindex="0" aria-label="Chats" aria-rowcount=${rows.length} aria-activedescendant=${`chat-${at}`} style=${{ height: `${height}px` }} onKeyDown=${key}>
+      ${rows.slice(first, last).map((row, i) => html`<${ChatRow} key=${row.chat.key} row=${row} top=${tops[first + i]} at=${first + i} isChosen=${first + i === at} />`)}
       ${!rows.length && html`<p class="quiet pad">None of the chats is of this kind.</p>`}</div></div>`;
 }
 
@@ -155,19 +155,19 @@ function rowsOf(all, open, kind) {
   return found;
 }
 
-/** @param {{row: Row, top: number, at: number, isChosen: boolean, count: number}} props */
-function ChatRow({ row, top, at, isChosen, count }) {
+/** @param {{row: Row, top: number, at: number, isChosen: boolean}} props */
+function ChatRow({ row, top, at, isChosen }) {
   const { chat, depth, forks, isFork } = row;
   const told = isFork || chat.error ? undefined : sparkOf(chat.key, chat.active ?? 0);
-  const common = { id: `chat-${at}`, role: "option", "aria-selected": isChosen, "aria-setsize": count, "aria-posinset": at + 1, style: { transform: `translateY(${top}px)` }, onClick: () => goToChat(chat.key) };
+  const common = { id: `chat-${at}`, role: "row", "aria-selected": isChosen, "aria-rowindex": at + 1, style: { transform: `translateY(${top}px)` }, onClick: () => goToChat(chat.key) };
   if (isFork) {
-    return html`<div class=${`home-fork ${isChosen ? "chosen" : ""}`} ...${common}><span style=${{ width: `${18 + 22 * Math.min(depth - 1, 6)}px` }}></span><${Sign} name="forked" colour="ink" /><span class="mono said">${oneLine(chat.key)}</span><span class="quiet">from e${chat.parent?.at}</span><span class="grow cut said quiet">${oneLine(chat.preview ?? "")}</span><span class="quiet">${chat.active ? ago(chat.active) : ""}</span></div>`;
+    return html`<div class=${`home-fork ${isChosen ? "chosen" : ""}`} ...${common}><span role="gridcell" class="row grow"><span style=${{ width: `${18 + 22 * Math.min(depth - 1, 6)}px` }}></span><${Sign} name="forked" colour="ink" /><span class="mono said">${oneLine(chat.key)}</span><span class="quiet">from e${chat.parent?.at}</span><span class="grow cut said quiet">${oneLine(chat.preview ?? "")}</span><span class="quiet">${chat.active ? ago(chat.active) : ""}</span></span></div>`;
   }
   return html`<div class=${`home-row ${isChosen ? "chosen" : ""}`} ...${common}>
-    <div class="home-title"><p class="row"><b class="said cut">${oneLine(chat.title || chat.key)}</b>${chat.is_open && html`<span class="chip small"><span class="dot off"></span>running</span>`}${chat.error && html`<span class="chip red small">unreadable</span>`}
+    <div class="home-title" role="gridcell"><p class="row"><b class="said cut">${oneLine(chat.title || chat.key)}</b>${chat.is_open && html`<span class="chip small"><span class="dot off"></span>running</span>`}${chat.error && html`<span class="chip red small">unreadable</span>`}
       ${forks > 0 && html`<button class="plain" aria-expanded=${unfolded.value.has(chat.key)} onClick=${(/** @type {Event} */ event) => { event.stopPropagation(); fold(chat.key); }}><${Sign} name="forked" /> ${counted(forks, "fork")} <${Sign} name=${unfolded.value.has(chat.key) ? "down" : "right"} /></button>`}</p>
       <p class="row"><span class="mono quiet said">${oneLine(chat.key)}</span><span class="quiet cut said">${oneLine(chat.error || chat.preview || "")}</span></p></div>
-    <div class="home-spark"><${Spark} told=${told} /></div>
-    <div class="number"><p>${told ? short(told.now) : ""}</p><p class="small quiet">${told && told.count > 0 && html`<span class="k-summary">◆ ${told.count}</span> `}${told && told.limit ? percent(told.now, told.limit) : ""}</p></div>
-    <div class="number quiet">${chat.turns ? grouped(chat.turns) : "–"}</div><div class="number quiet">${told ? grouped(told.events) : ""}</div><div class=${`number ${told?.errors ? "k-red" : "quiet"}`}>${told ? (told.errors ? grouped(told.errors) : "–") : ""}</div><div class="number quiet">${chat.active ? ago(chat.active) : ""}</div></div>`;
+    <div class="home-spark" role="gridcell"><${Spark} told=${told} /></div>
+    <div class="number" role="gridcell"><p>${told ? short(told.now) : ""}</p><p class="small quiet">${told && told.count > 0 && html`<span class="k-summary">◆ ${told.count}</span> `}${told && told.limit ? percent(told.now, told.limit) : ""}</p></div>
+    <div class="number quiet" role="gridcell">${chat.turns ? grouped(chat.turns) : "–"}</div><div class="number quiet" role="gridcell">${told ? grouped(told.events) : ""}</div><div role="gridcell" class=${`number ${told?.errors ? "k-red" : "quiet"}`}>${told ? (told.errors ? grouped(told.errors) : "–") : ""}</div><div class="number quiet" role="gridcell">${chat.active ? ago(chat.active) : ""}</div></div>`;
 }

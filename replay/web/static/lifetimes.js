@@ -47,7 +47,7 @@ export function Lifetimes({ columns }) {
   return html`<div class="lifetimes">
     <div class="pane-head"><h2>Lifetimes</h2><span class="quiet">${counted(items.length, "item")} that the model saw at some time. A row each, in the order they came.</span><span class="grow"></span><${ModeSwitch} /></div>
     <div class="lifetimes-turns">${turns.map((seq, i) => (i && x(seq) - x(turns[i - 1]) < 20 ? null : html`<span class="mono" style=${{ left: `${x(seq)}px` }}>t${i + 1}</span>`))}</div>
-    <div class="lifetimes-area" ref=${area} tabindex="0" role="listbox" aria-label="Items by life" aria-activedescendant=${chosen ? "life-tip" : undefined} onMouseMove=${move} onMouseLeave=${() => choose(-1)} onKeyDown=${key}
+    <div class="lifetimes-area" ref=${area} tabindex="0" role="application" aria-label="Items by life: up and down choose one, Enter shows why" onMouseMove=${move} onMouseLeave=${() => choose(-1)} onKeyDown=${key}
       onClick=${() => chosen && go({ why: `e${chosen.seq}` })}>
       ${turns.map((seq) => html`<i class="turn-line" style=${{ left: `${x(seq)}px` }}></i>`)}
       <canvas ref=${canvas} aria-hidden="true"></canvas>
@@ -105,7 +105,7 @@ function Tip({ columns, item, top, left, width, height }) {
   const line = lineOf(info.value?.key ?? "", item.seq);
   const mark = columns.sight?.controls.find((one) => one.seq === item.left);
   const name = CATEGORIES[item.category];
-  return html`<div class="tip" id="life-tip" role="option" aria-selected="true" style=${{ top: `${Math.min(top + 8, Math.max(0, height - 130))}px`, left: `${Math.min(left + 16, Math.max(0, width - 340))}px` }}>
+  return html`<div class="tip" role="status" style=${{ top: `${Math.min(top + 8, Math.max(0, height - 130))}px`, left: `${Math.min(left + 16, Math.max(0, width - 340))}px` }}>
     <p class="tip-head"><span class=${`k-${name}`}><${KindSign} name=${name} isCall=${columns.what(item.seq) === "call"} /> ${name}</span><span class="quiet">${short(columns.tokens[item.seq - 1])}</span></p>
     <p class="said">${oneLine([line?.head, line?.text].filter(Boolean).join(" ") || "…")}</p>
     <p class="quiet">e${item.from} to e${item.to}, ${item.left ? `left at ${mark?.name || `e${item.left}`}` : "still there"}. Enter shows why.</p></div>`;

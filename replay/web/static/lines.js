@@ -67,8 +67,19 @@ async function fetchWanted() {
 
 /** @param {string} key @param {number} page @returns {Promise<Line[]>} */
 async function pageOf(key, page) {
-  if (isAlone()) return hasBlock(`lines/${page}`) ? (await blockValue(`lines/${page}`)).lines : [];
+  if (isAlone()) return fromBlock(page);
   return (await ask("lines", { chat: key, first: page * PAGE + 1, last: (page + 1) * PAGE })).lines;
+}
+
+/** In a page of its own: what was left out of it says so. @param {number} page @returns {Promise<Line[]>} */
+async function fromBlock(page) {
+  /** @type {Line[]} */
+  const found = hasBlock(`lines/${page}`) ? (await blockValue(`lines/${page}`)).lines : [];
+  const there = new Set(found.map((line) => line.seq));
+  for (let seq = page * PAGE + 1; seq <= (page + 1) * PAGE; seq++) {
+    if (!there.has(seq)) found.push({ seq, ts: 0, what: "", kind: "", text: "not in this page" });
+  }
+  return found;
 }
 
 /** Those that came by the live tail. @param {Line[]} lines */

@@ -3,8 +3,8 @@ import { html, signal, useState } from "./vendor/preact.js";
 import { go } from "./address.js";
 import { useAnswer } from "./answer.js";
 import { box, info, moveTo, settled } from "./chat.js";
-import { counted, short } from "./format.js";
-import { Trouble } from "./note.js";
+import { counted, quoted, short } from "./format.js";
+import { Note, Trouble } from "./note.js";
 import { copy } from "./screen.js";
 import { Sign, KindSign } from "./signs.js";
 import { ask, isAlone } from "./source.js";
@@ -22,6 +22,9 @@ export function Messages() {
   const { value, problem, isOld } = useAnswer("request", { chat, at: `e${settled.value}`, end: info.value?.link }, `requests#${settled.value}`);
   if (problem) return html`<${Trouble} problem=${problem} />`;
   const request = value?.request;
+  if (!request && isAlone() && !isOld) {
+    return html`<${Note} sign="eye" title="Not in this page" command=${commandHere()}><p>This page is one file. The command shows what the model was sent, and proves it.</p><//>`;
+  }
   if (!request) return html`<p class="pad"><span class="loading" style=${{ width: "240px" }}></span></p>`;
   return html`<div class=${`messages ${isOld ? "old" : ""}`} aria-busy=${isOld}>
     <${Proof} request=${request} />
@@ -33,6 +36,12 @@ export function Messages() {
         ${Object.entries(SHAPES).map(([name, label]) => html`<option value=${name} selected=${name === shape.value}>${label}</option>`)}</select></label>`}</div>
     ${form.value === "json" ? html`<${RequestJson} />` : html`<${Pretty} request=${request} onlyNew=${form.value === "changes"} />`}
   </div>`;
+}
+
+function commandHere() {
+  const chat = quoted(info.value?.key ?? "");
+  const number = box.value?.columns.requestOf(settled.value) ?? 0;
+  return number ? `chatfold messages ${chat} --for-call ${number}` : `chatfold messages ${chat}@${settled.value}`;
 }
 
 /** @param {{request: any}} props */
@@ -66,6 +75,7 @@ function Pretty({ request, onlyNew }) {
   const folded = onlyNew ? same : isWhole ? 0 : Math.max(0, same - AROUND);
   const shownFirst = onlyNew || isWhole || folded < 6 ? 0 : 2;
   const hidden = onlyNew ? same : folded < 6 ? 0 : folded - shownFirst;
+  /** @type {{message: any, i: number}[]} */
   const list = messages.map((/** @type {any} */ message, /** @type {number} */ i) => ({ message, i }));
   const tokens = (/** @type {any[]} */ some) => short(some.reduce((sum, one) => sum + one.message.tokens, 0));
   const [head, middle, tail] = [list.slice(0, shownFirst), list.slice(shownFirst, shownFirst + hidden), list.slice(shownFirst + hidden)];

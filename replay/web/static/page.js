@@ -1,7 +1,7 @@
 // The page: Home, a chat, or what keeps it from being shown; and what floats above.
 import { html, useEffect } from "./vendor/preact.js";
 import { place } from "./address.js";
-import { cursor, end, family, followAddress, get, info, isReady, link, open, store, trouble } from "./chat.js";
+import { cursor, end, family, followAddress, get, info, link, open, store, trouble } from "./chat.js";
 import { Context } from "./context.js";
 import { Diff } from "./diff.js";
 import { EventPane } from "./event.js";
@@ -19,7 +19,6 @@ import { Sign, SIGNS } from "./signs.js";
 import { isAlone } from "./source.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
-import { TimelineTable } from "./timeline_table.js";
 import { Top } from "./top.js";
 import { Tree } from "./tree.js";
 import { Why } from "./why.js";
@@ -62,11 +61,10 @@ function Main() {
     ${link.value === "lost" && html`<${Stopped} />`}
     ${trouble.value && html`<div class="strip" role="alert"><${Sign} name="warning" /> ${trouble.value.message}</div>`}
     <${Timeline} />
-    ${isReady.value && html`<${TimelineTable} />`}
-    <div class="body">
+    <main class="body">
       ${showsList && html`<${Events} />`}
       <${Detail} />
-    </div>
+    </main>
     <${FindBar} />
     ${isNarrow.value ? html`<${PhoneBar} />` : html`<${Footer} />`}
   </div>`;

@@ -36,7 +36,7 @@ export async function judge() {
 export function useVerdict() {
   const key = info.value?.key;
   useEffect(() => {
-    if (key && (isAlone() || end.value <= BY_ITSELF)) setTimeout(judge, 300);
+    if (key && !isAlone() && end.value <= BY_ITSELF) setTimeout(judge, 300);
   }, [key]);
 }
 
@@ -63,11 +63,11 @@ function Found({ found }) {
     <div class="card four"><div><b>${grouped(one ? Math.max(0, one.seq - 1) : found.entries)} of ${grouped(end.value)}</b><span class="quiet">entries the same</span></div>
       <div><b>${grouped(found.proved)} of ${grouped(found.model_calls)}</b><span class="quiet">requests proved${found.unprovable ? `, ${found.unprovable} cannot be` : ""}</span></div>
       <div><b>${grouped(found.tool_calls)}</b><span class="quiet">tool calls read from the log</span></div><div><b>0</b><span class="quiet">live calls</span></div></div>
-    ${one && html`<div class="pane-head"><h3>The first difference</h3><span class="mono quiet said">${oneLine(one.field)}</span><span class="grow"></span>
+    ${one && html`<div class="pane-head"><h2 class="minor">The first difference</h2><span class="mono quiet said">${oneLine(one.field)}</span><span class="grow"></span>
       <div class="segments" role="radiogroup" aria-label="Shown as"><button role="radio" aria-checked=${form === "words"} onClick=${() => setForm("words")}>Words</button><button role="radio" aria-checked=${form === "whole"} onClick=${() => setForm("whole")}>Whole</button></div></div>
       <div class="card values"><div><p class="quiet">Recorded</p><pre class="said"><${Side} one=${one} side="out" form=${form} /></pre></div><div><p class="quiet">New</p><pre class="said"><${Side} one=${one} side="in" form=${form} /></pre></div></div>
       ${one.cause && html`<p class="cause"><span class="quiet">First cause</span> <span class="said">${oneLine(one.cause)}</span> ${one.cause_seq > 0 && html`<button class="button ghost" onClick=${() => moveTo(one.cause_seq, { judge: false, tab: "event" })}>Show e${one.cause_seq}</button>`}</p>`}`}
-    <h3>Keep it as a test</h3>
+    <h2 class="minor">Keep it as a test</h2>
     <div class="card row"><code class="grow said">${oneLine(test)}<span class="faint">  # from chatfold.replay</span></code><button class="button" onClick=${() => copy(test, "the pytest line")}><${Sign} name="copy" /> Copy pytest line</button></div>
     ${one && html`<p class="quiet prose">What comes after the first difference answers a question that nobody asked, so it is not judged. Fix the cause and replay again.</p>`}
   </div>`;

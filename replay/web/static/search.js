@@ -60,7 +60,7 @@ export function Search() {
     event.preventDefault();
   };
   const status = problem || `${counted(total, "hit")} in ${counted(groups.length, "chat")}${isDone ? `, ${Math.round(took)} ms` : " …"}`;
-  return html`<div class="home-page search-page"><label class="home-search wide"><${Sign} name="search" /><input ref=${input} aria-label="Search in everything that was ever said" value=${query} onKeyDown=${key}
+  return html`<div class="home-page search-page"><h1 class="unseen">Search</h1><label class="home-search wide"><${Sign} name="search" /><input ref=${input} aria-label="Search in everything that was ever said" value=${query} onKeyDown=${key}
       onInput=${(/** @type {any} */ event) => (event.target.value ? go({ q: event.target.value }, { step: true }) : goHome())} /><span class="quiet" role="status">${status}</span></label>
     <div class="row search-bar"><div class="segments" role="radiogroup" aria-label="Where">${KINDS.map(([name, label]) => html`<button role="radio" aria-checked=${kinds.value === name} onClick=${() => (kinds.value = name)}>${label}</button>`)}</div><span class="grow"></span><span class="quiet"><kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>↵</kbd> open there</span></div>
     <div class="search-columns"><div>${groups.map((group) => html`<section class="search-group" key=${group.chat}><p class="row search-head"><h2 class="said cut">${oneLine(group.title || group.chat)}</h2><span class="mono quiet said cut">${oneLine(group.chat)}</span><span class="grow"></span><span class="quiet">${group.error ? "" : `${group.hits.length}${group.has_more ? "+" : ""} ${group.hits.length === 1 ? "hit" : "hits"}`}</span></p>

@@ -129,7 +129,6 @@ export function Code({ text, language = "" }) {
 }
 
 const FOLDED = 5; // lines
-const CAP = 65_536; // characters, before all of it is asked for
 
 /**
  * A body: folded with its size; all of it on demand.
@@ -142,8 +141,10 @@ export function Folded({ body, isCode = false, isOpen = false, onWhole = undefin
   const text = open || !isLong ? body.text : cut(lines);
   return html`<div class="folded">
     ${isCode ? html`<${Code} text=${text} />` : html`<${Markdown} text=${text} />`}
-    ${isLong && html`<button class="button" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Fold" : `Show all, ${size(body.size)}`}</button>`}
-    ${open && body.size > body.text.length && onWhole && html`<button class="button" onClick=${onWhole}>Load the rest, ${size(body.size - CAP)}</button>`}
+    ${isLong && html`<button class="button" aria-expanded=${open} onClick=${() => {
+      setOpen(!open);
+      if (!open && body.size > body.text.length) onWhole?.();
+    }}>${open ? "Fold" : `Show all, ${size(body.size)}`}</button>`}
   </div>`;
 }
 

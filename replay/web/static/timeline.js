@@ -7,6 +7,7 @@ import { CATEGORIES } from "./columns.js";
 import { grouped, percent, rounded, short } from "./format.js";
 import { Band, Chips, Compactions, Marks } from "./timeline_marks.js";
 import { Overview } from "./overview.js";
+import { TimelineTable } from "./timeline_table.js";
 import { WhyLane } from "./why_lane.js";
 import { axis, brush } from "./screen.js";
 import { scaleOf } from "./scale.js";
@@ -16,7 +17,7 @@ export function Timeline() {
   const columns = box.value?.columns;
   if (!columns || !isReady.value) return html`<section class="timeline" aria-label="Timeline"><${Reading} /></section>`;
   return html`<section class=${`timeline ${place.value.why ? "with-why" : ""}`} aria-label="Timeline">
-    <${Plot} columns=${columns} /><${Readout} columns=${columns} />
+    <${Plot} columns=${columns} /><${Readout} columns=${columns} /><${TimelineTable} />
   </section>`;
 }
 

@@ -89,7 +89,7 @@ export function Marks({ columns, scale, width }) {
     const isLabelled = one.name && one.count === 1 && one.x - before > one.name.length * 6.2 + 14;
     const what = one.sign === "failed" ? "error" : one.sign === "forked" ? "fork" : "checkpoint";
     return html`<button class=${one.sign} key=${`${one.seq}${one.sign}`} style=${{ left: `${one.x}px` }} onClick=${() => moveTo(one.seq)}
-      title=${`${one.count > 1 ? `${grouped(one.count)} marks` : what} ${one.name} at e${one.seq}`} aria-label=${`${what} ${one.name} at e${one.seq}`}>
+      title=${`${one.count > 1 ? `${grouped(one.count)} marks` : what} ${one.name} at e${one.seq}`} aria-label=${`${one.count > 1 ? `${one.count} marks, ` : ""}${what} ${one.name} at e${one.seq}`}>
       ${isLabelled && html`<span class="said">${oneLine(one.name)}</span>`}<${Sign} name=${one.sign} colour=${one.sign === "failed" ? "red" : "ink"} />${one.count > 1 && html`<small>${one.count}</small>`}</button>`;
   })}</div>`;
 }

@@ -14,6 +14,7 @@ const LANE = 46, LEFT = 14, WIDTH = 620, TOP = 34;
 
 export function Tree() {
   const all = family.value;
+  if (!all.length && isAlone()) return html`<${Note} sign="forked" title="Not in this page"><p>This page is one chat. The command shows what was forked from it.</p><//>`;
   if (!all.length) return html`<p class="pad"><span class="loading" style=${{ width: "240px" }}></span></p>`;
   const root = all[0];
   return html`<div class="tree"><div class="pane-head"><h2>${counted(all.length, "chat")}</h2><span class="quiet">${all.length > 1 ? html`grew from <span class="said">${oneLine(root.key)}</span>. Choose two heads to compare them.` : "No chat was forked from this one."}</span></div>

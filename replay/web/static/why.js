@@ -5,9 +5,11 @@ import { go, place } from "./address.js";
 import { useAnswer } from "./answer.js";
 import { box, info, moveTo } from "./chat.js";
 import { clock, counted, percent } from "./format.js";
+import { arrived, lineOf } from "./lines.js";
 import { Note, Trouble } from "./note.js";
 import { copy } from "./screen.js";
 import { KindSign, Sign } from "./signs.js";
+import { isAlone } from "./source.js";
 import { oneLine } from "./text.js";
 import { Marked } from "./words.js";
 
@@ -20,21 +22,40 @@ export const story = signal(null);
 /** @typedef {{category: string, itself: Piece[], summary: Piece[], cuts: number[], seq: number}} Story */
 
 export function Why() {
+  void arrived.value;
   const text = place.value.why;
   const { value, problem } = useAnswer("why", text ? { chat: info.value?.key, q: text, end: info.value?.link } : null, /^e\d+$/.test(text) ? `why#${text.slice(1)}` : "none");
-  const traces = value?.why.traces.traces ?? [];
+  const found = value?.why ?? (isAlone() ? localWhy(text) : null);
+  const traces = found?.traces.traces ?? [];
   const trace = traces[Math.min(chosen.value, traces.length - 1)];
   useEffect(() => {
     chosen.value = 0;
   }, [text]);
   useEffect(() => {
-    story.value = trace ? storyOf(trace, value.why.summaries) : null;
+    story.value = trace ? storyOf(trace, found.summaries) : null;
     return () => (story.value = null);
   }, [trace]);
   if (problem) return html`<${Trouble} problem=${problem} />`;
-  if (!value) return html`<p class="pad"><span class="loading" style=${{ width: "240px" }}></span></p>`;
+  if (!found) return html`<p class="pad"><span class="loading" style=${{ width: "240px" }}></span></p>`;
   if (!trace) return html`<${Note} sign="search" title=${`Nothing says “${text}”`}><p>The whole chat was searched, results of tools included.</p><//>`;
-  return html`<${Found} trace=${trace} why=${value.why} text=${text} count=${traces.length} />`;
+  return html`<${Found} trace=${trace} why=${found} text=${text} count=${traces.length} />`;
+}
+
+/** In a page of its own: what the columns know of an entry. @param {string} text */
+function localWhy(text) {
+  const columns = box.value?.columns;
+  const seq = /^e\d+$/.test(text) ? Number(text.slice(1)) : 0;
+  if (!columns || !seq || seq > columns.count) return { traces: { query: text, exact: true, total: 0, traces: [] }, summaries: {} };
+  const line = lineOf(info.value?.key ?? "", seq);
+  const visits = columns.lifeOf(seq).map((life) => {
+    const mark = columns.sight?.controls.find((one) => one.seq === life.left);
+    const left = life.left ? { seq: life.left, turn: columns.turnOf(life.left), cause: mark?.kind ?? "", number: Number(mark?.name.slice(1) ?? 0), trigger: "", title: mark?.title ?? "", to: mark?.id ?? "", summary: "", survived: null } : null;
+    return { entered: life.from, turn: columns.turnOf(life.from), left };
+  });
+  const last = visits.at(-1)?.left;
+  const where = !visits.length ? "recorded" : !last ? "active" : last.cause === "compacted" ? "compacted" : "away";
+  const now = { where, address: `@${last ? `e${last.seq - 1}` : `e${columns.count}`}`, context: "", title: "", number: last?.number ?? 0, seq: last?.seq ?? 0 };
+  return { traces: { query: text, exact: true, total: 1, traces: [{ seq, ts: columns.ts[seq - 1], turn: columns.turnOf(seq), text: line?.text ?? "", visits, now }] }, summaries: {} };
 }
 
 /** @param {{trace: any, why: any, text: string, count: number}} props */
@@ -136,7 +157,7 @@ function leaves(left, summaries, text, met, verb) {
   const next = met.has(left.seq) ? undefined : summaries[left.seq]?.visits.findLast((/** @type {any} */ one) => one.left)?.left;
   met.add(left.seq);
   return html`<${Step} sign=${html`<${Sign} name="compacted" colour="summary" />`} colour=${share ? "summary" : "dotted"} title=${`${verb} at ${name}`} about=${about}>
-      ${share ? html`The summary has ${percent(share, 1)} of its words: <span class="quoted">“<${Marked} text=${sentence(left.summary, text)} words=${text} />”</span>` : "The summary has none of its words."}<//>
+      ${left.survived === null ? html`<span>What the summary kept of it: see ${name}.</span>` : share ? html`The summary has ${percent(share, 1)} of its words: <span class="quoted">“<${Marked} text=${sentence(left.summary, text)} words=${text} />”</span>` : "The summary has none of its words."}<//>
     ${share > 0 && next && leaves(next, summaries, text, met, next.cause === "compacted" ? "Its summary left" : "Its summary left")}`;
 }
 

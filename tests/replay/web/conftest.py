@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.replay.web.serving import Server, serving
+from tests.replay.web.browser import started
+from tests.replay.web.serving import Server, apart, serving
 from tests.replay.web.story import record
 
 
@@ -14,7 +16,7 @@ from tests.replay.web.story import record
 def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Only to be looked at."""
     folder = tmp_path_factory.mktemp("view") / "agents"
-    asyncio.run(record(folder))
+    apart(asyncio.run, record(folder))
     return folder
 
 
@@ -22,3 +24,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(story: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(story, tmp_path_factory.mktemp("state")) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with started() as browser:
+        yield browser

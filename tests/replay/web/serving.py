@@ -7,12 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+_T = TypeVar("_T")
 _PROGRAM = "from chatfold.replay.cli import main; main()"
 
 
@@ -77,6 +79,12 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signum)
         return self.process.wait(timeout=30)
+
+
+def apart(function: Callable[..., _T], *given: Any, **named: Any) -> _T:
+    """In a thread of its own: a browser's driver holds the event loop of this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(function, *given, **named).result()
 
 
 @contextmanager

@@ -1,0 +1,53 @@
+"""The command on imported chats: every verb of the debugger answers, on every fixture."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from chatfold import Store
+from tests.importers.fixtures import OWN
+from tests.support.debugger.commanded import run
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("imported") / "store"
+    done = run("import", str(OWN), "--json", store=root)
+    assert done.exit_code == 0, done.output
+    return root
+
+
+def keys(root: Path) -> list[str]:
+    async def listed() -> list[str]:
+        async with Store(root, read_only=True) as store:
+            return sorted([key async for key in store.log.chats()])
+
+    return asyncio.run(listed())
+
+
+@pytest.mark.parametrize("verb", ["log", "context", "messages", "stats", "why", "show", "diff"])
+def test_a_verb_answers_on_every_fixture(verb: str, store: Path) -> None:
+    found = keys(store)
+    assert len(found) >= 40
+    more = {"why": ["e"], "show": [], "diff": []}.get(verb, [])
+    for key in found:
+        address = f"{key}@1..head" if verb == "diff" else key
+        done = run(verb, address, *more, store=store)
+        assert done.exit_code in (0, 1), (key, done.output)
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    done = run("import", str(OWN / "claude-code"), "--dry-run", store=tmp_path / "store")
+    assert done.exit_code == 0
+    assert "would come in" in done.output
+    assert keys(tmp_path / "store") == []
+    assert not (tmp_path / "store" / "cache" / "imports").exists()
+
+
+def test_a_format_that_nobody_knows_is_asked_wrongly(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    done = run("import", str(tmp_path / "notes.txt"), store=tmp_path / "store")
+    assert done.exit_code == 2
+    assert "Codex CLI" in done.output
+    assert "damaged" not in done.output

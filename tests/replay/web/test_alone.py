@@ -1,0 +1,98 @@
+"""The page as one file: it opens from disk, asks for nothing, and holds what was asked for and nothing else."""
+
+import asyncio
+import base64
+import gzip
+import re
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from chatfold import Store, assistant, user
+from tests.replay.web.browser import opened
+from tests.replay.web.serving import apart
+from tests.replay.web.story import CHAT
+from tests.support.debugger.commanded import run
+
+
+def text_of(file: Path) -> str:
+    """All that is in it, unpacked."""
+    page = file.read_text()
+    blocks = re.findall(r'<script type="application/gzip" data-name="[\w/]+">([^<]*)</script>', page)
+    return page + "".join(
+        gzip.decompress(base64.b64decode(block)).decode("utf-8", "replace") for block in blocks
+    )
+
+
+def test_it_shows_what_the_server_shows(browser: Browser, story: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert apart(run, "export", CHAT, "-o", str(file), store=story).exit_code == 0
+    with opened(browser, "file://") as page:
+        page.goto(file.as_uri())
+        expect(page.get_by_role("heading", name="main")).to_be_visible()
+        expect(page.locator(".list .here")).to_contain_text("finished")
+        page.keyboard.press("g")
+        page.keyboard.press("c")
+        page.keyboard.press("3")
+        expect(page.locator(".left-list")).to_contain_text("You must not touch vendor/")
+        page.keyboard.press("b")
+        expect(page.locator(".why-steps")).to_contain_text("Entered")
+        page.keyboard.press("Escape")
+        page.keyboard.press("X")
+        page.keyboard.press("4")
+        expect(page.locator(".body-card")).to_contain_text("failed, 157 passed")
+        page.keyboard.press("2")
+        expect(page.locator("#pane")).to_contain_text("chatfold messages")
+
+
+def test_a_range_shares_nothing_that_was_said_before_or_after(
+    browser: Browser, story: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    assert apart(run, "export", f"{CHAT}@t4..t5", "-o", str(file), store=story).exit_code == 0
+    said = text_of(file)
+    assert "Back to the retries" in said
+    for secret in (
+        "flaky on CI",
+        "exponential backoff",
+        "docs build is broken",
+        "Run the whole suite",
+        "before-docs",
+        "untouched",
+    ):
+        assert secret not in said, secret
+    with opened(browser, "file://") as page:
+        page.goto(file.as_uri())
+        expect(page.locator(".list")).to_contain_text("Retry-After is honoured")
+        page.keyboard.press("g")
+        expect(page.locator(".list .here")).to_contain_text("not in this page")
+
+
+def test_what_is_redacted_is_nowhere_in_it(story: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert "vendor" in text_of(_exported(story, tmp_path / "whole.html"))
+    assert apart(run, "export", CHAT, "-o", str(file), "--redact", "text:vendor", store=story).exit_code == 0
+    assert "vendor" not in text_of(file).replace("vendor/preact.js", "").replace("vendor/make", "")
+
+
+def _exported(story: Path, file: Path) -> Path:
+    assert apart(run, "export", CHAT, "-o", str(file), store=story).exit_code == 0
+    return file
+
+
+def test_a_long_chat_is_a_small_file(tmp_path: Path) -> None:
+    """4,000 events; the length grows with them."""
+
+    async def record() -> None:
+        async with Store(tmp_path / "store", durability="off") as store:
+            chat = await store.chat("long")
+            for number in range(2000):
+                await chat.record(
+                    user(f"question {number} about the lexer"),
+                    assistant(f"answer {number}: use splitlines()"),
+                )
+
+    apart(asyncio.run, record())
+    file = tmp_path / "page.html"
+    assert apart(run, "export", "long", "-o", str(file), store=tmp_path / "store").exit_code == 0
+    assert file.stat().st_size < 1_000_000

@@ -1,0 +1,119 @@
+"""What happens while somebody looks: entries arrive, the chat is deleted or damaged, the server ends and comes back."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from chatfold import Store, user
+from tests.replay.web.browser import looking
+from tests.replay.web.serving import apart, serving
+
+_WRITER = """
+import asyncio, sys
+from chatfold import Store, user, assistant
+async def main():
+    async with Store(sys.argv[1], durability="off") as store:
+        chat = await store.chat("talk")
+        for number in range(int(sys.argv[2])):
+            await chat.record(user(f"from another process {number}"))
+asyncio.run(main())
+"""
+
+
+def _chat(folder: Path, count: int) -> None:
+    async def record() -> None:
+        async with Store(folder, durability="off") as store:
+            chat = await store.chat("talk")
+            for number in range(count):
+                await chat.record(user(f"said {number}"))
+
+    apart(asyncio.run, record())
+
+
+def test_entries_of_another_process_arrive_and_move_no_cursor(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 40)
+    with serving(store, tmp_path) as server, looking(browser, server, "/c/talk?at=e12") as page:
+        expect(page.locator(".live .dot:not(.off)")).to_be_visible()
+        subprocess.run([sys.executable, "-c", _WRITER, str(store), "25"], check=True)
+        expect(page.locator(".new-events")).to_contain_text("25 new events")
+        expect(page.locator(".cursor")).to_have_attribute("aria-valuenow", "12")
+        page.keyboard.press("F")
+        expect(page.locator(".cursor")).to_have_attribute("aria-valuenow", "65")
+        expect(page.locator(".list .here")).to_contain_text("from another process 24")
+        subprocess.run([sys.executable, "-c", _WRITER, str(store), "1"], check=True)
+        expect(page.locator(".cursor")).to_have_attribute("aria-valuenow", "66")
+
+
+def test_nothing_is_missed_while_the_server_was_away(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 10)
+    with serving(store, tmp_path) as server:
+        port = server.port
+        with looking(browser, server, "/c/talk?at=e5", lost=True) as page:
+            expect(page.locator(".live .dot:not(.off)")).to_be_visible()
+            server.end()
+            expect(page.get_by_role("alert")).to_contain_text("chatfold view has stopped")
+            page.keyboard.press("j")
+            expect(page.locator(".cursor")).to_have_attribute("aria-valuenow", "6")
+            _chat(store, 7)
+            with serving(store, tmp_path, port=port):
+                expect(page.locator(".new-events")).to_contain_text("7 new events", timeout=10_000)
+                expect(page.get_by_role("alert")).to_have_count(0)
+                page.keyboard.press("G")
+                expect(page.locator(".list .here")).to_contain_text("said 6")
+
+
+def test_ctrl_c_ends_at_once_with_a_page_open(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 3)
+    with serving(store, tmp_path) as server, looking(browser, server, "/c/talk", lost=True) as page:
+        expect(page.locator(".live .dot:not(.off)")).to_be_visible()
+        began = time.monotonic()
+        assert server.end() == 130
+        assert time.monotonic() - began < 5
+        assert "Traceback" not in (server.process.stderr.read() if server.process.stderr else "")
+
+
+def test_a_chat_that_is_deleted_while_looking_is_said_to_be_gone(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 5)
+    with serving(store, tmp_path) as server, looking(browser, server, "/c/talk", lost=True) as page:
+        expect(page.locator(".live .dot:not(.off)")).to_be_visible()
+
+        async def delete() -> None:
+            async with Store(store) as open_store:
+                await open_store.delete("talk")
+
+        apart(asyncio.run, delete())
+        expect(page.get_by_role("alert")).to_be_visible(timeout=10_000)
+        page.reload()
+        expect(page.get_by_text("This chat is gone")).to_be_visible()
+
+
+def test_damage_is_told_with_the_place_and_the_command(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 30)
+    [segment] = (store / "chats" / "talk").glob("*.jsonl")
+    data = segment.read_bytes()
+    at = data.index(b"said 11")
+    segment.write_bytes(data[:at] + b"SAID" + data[at + 4 :])
+    shutil.rmtree(store / "chats" / "talk" / "cache", ignore_errors=True)
+    with serving(store, tmp_path) as server, looking(browser, server, "/c/talk", lost=True) as page:
+        expect(page.locator("body")).to_contain_text("damage", ignore_case=True)
+
+
+def test_a_fork_is_made_if_the_page_may(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 9)
+    with serving(store, tmp_path, "--write") as server, looking(browser, server, "/c/talk?at=e4") as page:
+        page.get_by_role("button", name="Fork here").click()
+        page.get_by_role("textbox", name="Name of the fork").fill("what if")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="said 0")).to_be_visible()
+        expect(page).to_have_url(f"{server.base}/c/what%20if")
