@@ -84,8 +84,9 @@ class Store:
         await self.close()
 
     async def close(self) -> None:
-        for chat in self._chats:
+        for chat in tuple(self._chats):
             chat.keep_window()
+            await asyncio.gather(*self._later)  # one after the other: all at once would be in memory twice
         await asyncio.gather(*self._later)
         await self.log.storage.close()
 

@@ -6,6 +6,8 @@ A case is a chat that consists of one thing, done over and over. Processor time 
 
 import asyncio
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,9 @@ from random import Random
 from time import process_time
 from typing import Any
 
-from benchmarks.measure import QUICK_ROUNDS, Row, at_most, compared, interleave, progress
+from benchmarks.machine import HERE
+from benchmarks.measure import QUICK_ROUNDS, Row, at_most, compared, interleave, limited, progress
+from benchmarks.open_chats import CHATS, MESSAGES, record
 from chatfold.agent.views import open_view
 from chatfold.eventlog import (
     CheckpointSet,
@@ -123,6 +127,7 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
         yield _tracing(name, CASES[name], rounds, many)
     for name in ("a plain talk", "an answer generated again", "a rewind to a random entry"):
         yield _opening(folder, name, CASES[name], rounds, _OPENED // 4 if quick else _OPENED)
+    yield from _memory(folder / "open", 100 if quick else CHATS)
 
 
 def _folding(name: str, case: Case, rounds: int, many: int) -> Row:
@@ -185,6 +190,17 @@ async def _open(root: Path) -> float:
         began = process_time()
         opened = await open_view(log, "chat")
         return (process_time() - began) / opened.view.seq * 1e6
+
+
+def _memory(place: Path, chats: int) -> Iterator[Row]:
+    progress(f"opening {chats:,} chats")
+    asyncio.run(record(place, chats))
+    command = [sys.executable, "-m", "benchmarks.open_chats", str(place)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, cwd=HERE.parent).stdout
+    shutil.rmtree(place)
+    for state, used in zip(("with their prompts", "idle"), answer.split(), strict=True):
+        name = f"{chats:,} open chats of {MESSAGES} messages, {state}"
+        yield limited(name, "MB", [float(used)], "the limit", at_most(150))
 
 
 def _ends(sizes: dict[str, Any]) -> tuple[str, str]:

@@ -10,9 +10,9 @@ What is promised. It reads: no lock is taken, nothing on disk is changed, no mod
 so (``fork``, ``import``, ``check --repair``, ``rerun``). It shows what the folds say at any point, with the same code that
 was running then. What users, models and tools said reaches a terminal or a page only after it was made harmless.
 
-Where to look. ``inspect``: which point is meant, what is there, what differs, where a text went; pure values, for the command and
-for others. ``judging``: a recording folded or run again, and the first thing that is not as it was. ``stepping``: the terminal
-stepper. ``commands``: the verbs, which print what these say; ``output`` and ``terminal`` how. ``redacting``: exports for others.
+Where to look. ``inspect``: which point is meant, what is there, what differs, where a text went; pure values. ``render``: values as lines,
+which the ``verbs`` print and the ``stepper`` shows. ``verify``: a recording folded or run again, and the first thing that is not as
+it was. ``command``, ``output`` and ``terminal``: what all verbs have in common. ``redact``: exports for others.
 """
 
 from typing import TYPE_CHECKING

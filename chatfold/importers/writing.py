@@ -36,6 +36,7 @@ from chatfold.importers.items import Item
 
 BATCH = 256  # items in one append
 _BATCH_BYTES = 4 << 20
+_ANY = 0  # a fingerprint that any event has
 _TITLE = "title-"  # of an entry with a title that is not in the items
 _REWRITTEN = "rewritten"  # the key of the entry that goes back, after the format's name
 
@@ -79,7 +80,8 @@ class ChatWriter:
             elif key.startswith(_REWRITTEN) and isinstance(entry.event, Rewound):
                 self._go_back(entry.event.to)
             else:
-                self._waiting.append((entry.seq, key, _fingerprint(entry.event)))
+                erased = entry.was is not None
+                self._waiting.append((entry.seq, key, _ANY if erased else _fingerprint(entry.event)))
         return self
 
     def _go_back(self, to: int) -> None:
@@ -103,7 +105,7 @@ class ChatWriter:
         if at >= len(self._waiting):
             return False
         _, key, fingerprint = self._waiting[at]
-        return key == _key_of(item) and fingerprint == _fingerprint(self._resolved(item.event, self.seq_at))
+        return key == _key_of(item) and _is_same(fingerprint, self._resolved(item.event, self.seq_at))
 
     def seq_at(self, place: int) -> int:
         return self._waiting[place - 1][0] if 0 < place <= len(self._waiting) else 0
@@ -145,7 +147,7 @@ class ChatWriter:
             seq, key, fingerprint = self._waiting[self._waits]
             own = _key_of(item)
             same = key == own or key.startswith(own + "~")
-            if not same or fingerprint != _fingerprint(self._resolved(item.event, self._seq_of)):
+            if not same or not _is_same(fingerprint, self._resolved(item.event, self._seq_of)):
                 return [self._rewind(), *items[at:]]
             self._waits += 1
             self._seqs.append(seq)
@@ -239,7 +241,12 @@ def _fingerprint(event: Event) -> int:
     try:
         return xxh3_64_intdigest(encode_event(event).raw)
     except InvalidEvent:
-        return 0
+        return _ANY
+
+
+def _is_same(fingerprint: int, event: Event) -> bool:
+    """What was erased, or could not be written as it is, cannot be compared: its key stands for it."""
+    return _ANY in (fingerprint, own := _fingerprint(event)) or fingerprint == own
 
 
 def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:

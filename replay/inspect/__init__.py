@@ -1,8 +1,8 @@
-"""inspect: what there is to see in a chat, as values. The command prints them, others may show them as they like.
+"""inspect: what there is to see in a chat, as values. ``render`` makes lines of them, ``serial`` JSON; the page takes them as they are.
 
-``address`` is the grammar of points and ``points`` what they mean; ``places`` where chats are; ``cursor`` a chat at any point. ``rows`` and
-``selecting``: what happened. ``items``: what the model sees. ``comparing``, with ``matching``: what differs. ``tracing``: where a text
-went. ``belonging``: what answers what. ``picture``: how large the context was, and what it all adds up to.
+Where: ``address`` is the grammar of points and ``points`` what they mean; ``places`` where chats are; ``cursor`` a chat at any point.
+What happened: ``entries``, ``selection``, ``event``, ``pairs``. What the model sees: ``items``, ``context``. Over time: ``sizes``, ``stats``.
+Questions: ``diff`` (with ``matching``), ``why``, ``compaction``. Of a store: ``listing``, ``forks``.
 
 Nothing is written and nothing is run. Texts are as they were said: whoever shows them makes them harmless first.
 """

@@ -13,7 +13,7 @@ Order: TypeAlias = Literal["time", "turns", "messages", "key"]
 
 
 class ChatRow(msgspec.Struct, frozen=True):
-    """Times are epoch milliseconds. ``sizes``: of its context over time, in at most 64 buckets, estimated."""
+    """Times are epoch milliseconds."""
 
     key: str
     title: str

@@ -1,6 +1,6 @@
-"""stepping: through a chat in the terminal.
+"""stepper: through a chat in the terminal.
 
-``stepper`` is the shell: it reads keys, draws what changed, and leaves the terminal as it was. ``presses`` says what each key does to the
-``state``, with ``moves``, ``acts`` and ``sieve``; ``looks`` reads what is to be seen, ``detail``, ``compared`` and ``tree`` fill the tabs,
-and ``screen`` makes lines of it that fit. ``lines`` is the same without a terminal.
+``app`` reads keys, draws what changed, and leaves the terminal as it was (``tty``). ``keymap`` says what each key does to the ``state``, with
+``moves``, ``actions`` and ``filter``; ``panes`` reads what is to be seen, ``detail`` asks ``render`` for its lines, and ``screen`` makes
+a frame that fits. ``lines`` is the same without a terminal.
 """

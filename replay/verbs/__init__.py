@@ -1,1 +1,1 @@
-"""commands: the verbs of the command line. Each asks the inspect layer and prints what it says; none knows anything else."""
+"""verbs: those of the command line. Each asks ``inspect`` for values and prints the lines that ``render`` makes of them."""

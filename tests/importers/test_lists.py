@@ -78,6 +78,20 @@ async def test_a_list_that_was_rewritten_takes_the_chat_back(tmp_path: Path) -> 
         assert [message["content"] for message in await chat.messages("openai")] == ["one", "two"]
 
 
+async def test_what_was_erased_does_not_come_in_again(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    said = [{"role": "user", "content": "my secret"}, {"role": "assistant", "content": "two"}]
+    path.write_text(json.dumps(said))
+    async with Store.memory() as store:
+        _, chat = await imported(store, path)
+        await chat.redact(2)
+        path.write_text(json.dumps([*said, {"role": "user", "content": "three"}]))
+        report, chat = await imported(store, path)
+        assert report.new == 1
+        assert not await store.log.grep(chat.key, "my secret")
+        assert [entry.seq async for entry in store.log.read(chat.key)] == [1, 2, 3, 4, 5]
+
+
 async def test_a_message_that_is_none_is_named_and_the_rest_comes_in(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps([{"role": "user", "content": "one"}, {"role": "tool", "content": "no id"}]))

@@ -105,10 +105,13 @@ def agent_of(engine: Engine, store: Any, script: list[Line], **changes: Any) -> 
         "instructions": "Be short.",
         "policy": engine.agent.Policy(keep=2, budget=1500, above=6),
         "send": _send,
-        "retries": 1,
     }
-    agent = engine.agent.Agent(**setup | changes)
-    agent.pause = _pause
+    if engine.name == "old":
+        agent = engine.agent.Agent(**setup | {"retries": 1} | changes)
+        agent.pause = _pause
+    else:
+        agent = engine.agent.Agent(**setup | {"limits": engine.agent.Limits(retries=1)} | changes)
+        agent.world.pause = _pause
     return agent
 
 
