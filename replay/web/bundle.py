@@ -5,16 +5,18 @@ or all at once at the end. They go in an order in which each comes after what it
 """
 
 import re
+from pathlib import Path
 
-from chatfold.replay.web.files import STATIC, modules
-
+STATIC = Path(__file__).parent / "static"
+_STYLES = ("tokens", "controls", "home", "main", "timeline", "panes")
 _IMPORT = re.compile(r'^import \{ ?([^}]*?) ?\} from "\./([\w./]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|function\*?|class) ?(\w+))", re.MULTILINE)
 _LIST = re.compile(r"^export ?\{([^}]*)\};?$|;export\{([^}]*)\};?\s*$", re.MULTILINE)
 
 
 def bundle() -> str:
-    texts = {name: (STATIC / name).read_text("utf-8") for name in modules()}
+    files = ["vendor/preact.js", *sorted(one.name for one in STATIC.glob("*.js"))]
+    texts = {name: (STATIC / name).read_text("utf-8") for name in files}
     order: list[str] = []
     for name in texts:
         _place(name, texts, order, ())
@@ -56,7 +58,4 @@ def _renamed(one: str) -> tuple[str, str]:
 
 
 def styles() -> str:
-    page = (STATIC / "index.html").read_text("utf-8")
-    return "\n".join(
-        (STATIC / name).read_text("utf-8") for name in re.findall(r'href="/static/(style/\w+\.css)"', page)
-    )
+    return "\n".join((STATIC / "style" / f"{name}.css").read_text("utf-8") for name in _STYLES)

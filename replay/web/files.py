@@ -1,30 +1,33 @@
-"""Files: the page as it is sent. All of it stands below a name made from its contents, so that a browser asks for it once."""
+"""Files: the page as it is sent: one script, one style, below a name made from their contents, so that a browser asks for them once.
+
+The modules are put together when the server starts, by ``bundle``. So nobody builds anything, and opening the page costs three requests.
+"""
 
 from hashlib import sha256
-from pathlib import Path
+from typing import NamedTuple
 
-STATIC = Path(__file__).parent / "static"
-
-
-def modules() -> list[str]:
-    """The scripts of the page, the one that is not ours first."""
-    return ["vendor/preact.js", *sorted(one.name for one in STATIC.glob("*.js"))]
+from chatfold.replay.web.bundle import STATIC, bundle, styles
 
 
-def _version() -> str:
-    digest = sha256()
-    for path in sorted(STATIC.rglob("*")):
-        if path.is_file():
-            digest.update(str(path.relative_to(STATIC)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+class Files(NamedTuple):
+    """``page``: the document that names the others below ``/static/VERSION/``."""
+
+    version: str
+    page: str
+    script: str
+    style: str
+    icon: str
 
 
-def _page() -> str:
-    """With every script named at the beginning: they come side by side, and not one after the other."""
-    ahead = "".join(f'<link rel="modulepreload" href="/static/{name}">\n' for name in modules())
-    page = (STATIC / "index.html").read_text("utf-8").replace("<script ", f"{ahead}<script ", 1)
-    return page.replace("/static/", f"/static/{VERSION}/")
-
-
-VERSION = _version()
-PAGE = _page()
+def read_files() -> Files:
+    script, style, icon = bundle(), styles(), (STATIC / "icon.svg").read_text("utf-8")
+    version = sha256(f"{script}\0{style}\0{icon}".encode()).hexdigest()[:16]
+    here = f"/static/{version}"
+    page = (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
+        '<meta name="color-scheme" content="dark light">\n<title>chatfold</title>\n'
+        f'<link rel="icon" href="{here}/icon.svg" type="image/svg+xml">\n<link rel="stylesheet" href="{here}/page.css">\n'
+        f'<script type="module" src="{here}/page.js"></script>\n</head>\n<body><div id="page"></div></body>\n</html>\n'
+    )
+    return Files(version, page, script, style, icon)

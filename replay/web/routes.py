@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from chatfold.eventlog import NoSuchPoint
 from chatfold.replay.inspect.address import point
@@ -22,7 +21,7 @@ from chatfold.replay.web import answers, questions
 from chatfold.replay.web.columns import KINDS
 from chatfold.replay.web.desk import Desk, OpenChat
 from chatfold.replay.web.errors import EXPECTED, problem
-from chatfold.replay.web.files import PAGE, STATIC, VERSION
+from chatfold.replay.web.files import read_files
 from chatfold.replay.web.lines import lines
 from chatfold.replay.web.live import tail
 from chatfold.replay.web.sparks import spark
@@ -51,34 +50,31 @@ def make_app(desk: Desk, ended: asyncio.Event, *, writes: bool = False) -> Starl
         "point": api.point,
         "tail": api.tail,
     }
+    files = read_files()
+    static, page = f"/static/{files.version}", _file(files.page, "text/html", is_kept=False)
     return Starlette(
         routes=[
             *(Route(f"/api/v1/{name}", endpoint, methods=["GET"]) for name, endpoint in asked.items()),
             Route("/api/v1/fork", api.fork, methods=["POST"]),
-            Mount(f"/static/{VERSION}", _Files(directory=STATIC)),
-            Route("/favicon.ico", _icon),
-            Route("/", _page),
-            Route("/c/{key:path}", _page),
+            Route(f"{static}/page.js", _file(files.script, "text/javascript")),
+            Route(f"{static}/page.css", _file(files.style, "text/css")),
+            Route(f"{static}/icon.svg", _file(files.icon, "image/svg+xml")),
+            Route("/favicon.ico", _file(files.icon, "image/svg+xml")),
+            Route("/", page),
+            Route("/c/{key:path}", page),
         ],
         exception_handlers=dict.fromkeys(EXPECTED, _told),
     )
 
 
-async def _page(_: Request) -> Response:
-    return Response(PAGE, media_type="text/html", headers={"cache-control": "no-cache"})
+def _file(text: str, kind: str, *, is_kept: bool = True) -> Callable[[Request], Awaitable[Response]]:
+    """What stands below the version of its contents never changes."""
+    data, cache = text.encode(), "private, max-age=31536000, immutable" if is_kept else "no-cache"
 
+    async def answer(_: Request) -> Response:
+        return Response(data, media_type=kind, headers={"cache-control": cache})
 
-async def _icon(_: Request) -> Response:
-    return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
-
-
-class _Files(StaticFiles):
-    """Below the version of their contents: what is there once never changes."""
-
-    def file_response(self, *args: Any, **options: Any) -> Response:
-        response = super().file_response(*args, **options)
-        response.headers["cache-control"] = "private, max-age=31536000, immutable"
-        return response
+    return answer
 
 
 async def _told(_: Request, error: Exception) -> Response:
@@ -141,7 +137,8 @@ class _Api:
     async def sight(self, request: Request) -> Response:
         chat = await self._chat(request)
         await chat.refresh()
-        return _answer("sight", answers.sight(chat.replay.chat))
+        now = await chat.replay.chat.now()
+        return _answer("sight", await asyncio.to_thread(answers.sight, now))
 
     async def columns(self, request: Request) -> Response:
         """From ``first`` on, as many as there are after a quarter of a second; ``x-end``: how many there will be."""

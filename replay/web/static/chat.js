@@ -2,7 +2,7 @@
 import { batch, computed, effect, signal } from "./vendor/preact.js";
 import { go, place } from "./address.js";
 import { Columns } from "./columns.js";
-import { addLines, forgetLines } from "./lines.js";
+import { addLines, fetchAhead, forgetLines } from "./lines.js";
 import { Problem, address, answered, ask, blockBytes, blockValue, isAlone } from "./source.js";
 
 /** @typedef {{key: string, title: string, end: number, link: string, is_running: boolean, model: string, limit: number, parent: string, at: number}} Info */
@@ -67,6 +67,8 @@ export async function open(key) {
   });
   forgetLines();
   try {
+    const named = /^e?(\d+)$/.exec(place.value.at);
+    const ahead = named && !isAlone() ? fetchAhead(key, Number(named[1])) : null;
     const first = isAlone() ? null : answered("columns", { chat: key, first: 1 });
     first?.catch(() => null); // what went wrong is said by the chat itself
     const { chat } = await get("chat", { chat: key });
@@ -77,7 +79,9 @@ export async function open(key) {
       info.value = chat;
       cursor.value = at;
     });
-    await readColumns(key, () => mine === opening, first);
+    await (ahead ?? (isAlone() ? null : fetchAhead(key, at)));
+    await new Promise(requestAnimationFrame); // the rows are seen before what takes longer
+    if (mine === opening) await readColumns(key, () => mine === opening, first);
   } catch (error) {
     if (mine === opening) trouble.value = asProblem(error);
   }

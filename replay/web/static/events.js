@@ -1,6 +1,6 @@
 // The events: a virtual list of fixed rows, drawn by hand since it is redrawn with every step. A question is the header of its turn and
 // stays in view; what lies behind the cursor's future is unlit.
-import { html, useEffect, useRef } from "./vendor/preact.js";
+import { html, useLayoutEffect, useRef } from "./vendor/preact.js";
 import { go, place } from "./address.js";
 import { box, coming, cursor, divergence, end, following, info, mark, moveTo, unseen } from "./chat.js";
 import { FAILED, TURN, upto } from "./columns.js";
@@ -43,7 +43,7 @@ export function rowOf(rows, seq) {
 export function Events() {
   const list = useRef(/** @type {HTMLDivElement | null} */ (null));
   const view = useRef(/** @type {Rows | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!list.current) return undefined;
     const made = new Rows(list.current, HEIGHT, drawRow, (at) => moveTo(seqAt(at)));
     view.current = made;
@@ -54,7 +54,7 @@ export function Events() {
   const seq = cursor.value;
   const at = rowOf(rows, seq);
   void [arrived.value, mark.value, divergence.value, hits.value, coming.value];
-  useEffect(() => view.current?.show(count, at, count ? headerOf(rows) : null));
+  useLayoutEffect(() => view.current?.show(count, at, count ? headerOf(rows) : null));
   return html`<section class="events" aria-label="Events">
     <${ListBar} rows=${rows} view=${view} />
     <div class="list" ref=${list} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${count} aria-colcount="1" aria-activedescendant=${at >= 0 ? `row-${at}` : undefined}></div>

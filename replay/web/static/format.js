@@ -1,5 +1,7 @@
 // Numbers, times and sizes as people read them.
 
+const GROUPS = new Intl.NumberFormat("en-US");
+
 /** @param {number} count of tokens: 80.8k */
 export function short(count) {
   if (count < 1000) return String(count);
@@ -11,7 +13,7 @@ export function short(count) {
 export const rounded = (count) => short(count).replace(/\.0+(?=[kM])/, "");
 
 /** @param {number} count */
-export const grouped = (count) => count.toLocaleString("en-US");
+export const grouped = (count) => GROUPS.format(count);
 
 /** @param {number} count @param {string} word */
 export const counted = (count, word) => `${grouped(count)} ${word}${count === 1 ? "" : "s"}`;

@@ -42,6 +42,14 @@ export function lineOf(key, seq) {
   return found;
 }
 
+/** The lines around an entry, before anybody shows them: what is read first is there first. @param {string} key @param {number} seq */
+export async function fetchAhead(key, seq) {
+  lineOf(key, Math.max(1, seq));
+  lineOf(key, Math.max(1, seq - 30));
+  clearTimeout(timer);
+  await fetchWanted();
+}
+
 async function fetchWanted() {
   timer = 0;
   const mine = chat;

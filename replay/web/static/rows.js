@@ -32,17 +32,26 @@ export class Rows {
     this.nodes = [];
     node.append(this.space, this.pane);
     this.pane.append(this.sticky);
+    // Both are kept: to ask the browser after something was drawn makes it lay out the page at once.
+    this.page = node.clientHeight;
+    this.scrolled = node.scrollTop;
     this.stop = new AbortController();
     const { signal: ended } = this.stop;
-    node.addEventListener("scroll", () => this.#soon(), { passive: true, signal: ended });
+    node.addEventListener("scroll", () => {
+      if (Math.abs(node.scrollTop - this.scrolled) < 1) return; // it was us
+      this.scrolled = node.scrollTop;
+      this.#soon();
+    }, { passive: true, signal: ended });
     node.addEventListener("click", (event) => {
       const row = /** @type {HTMLElement} */ (event.target).closest(".row");
       if (row instanceof HTMLElement && row.dataset.at) choose(Number(row.dataset.at));
     }, { signal: ended });
-    this.watch = new ResizeObserver(() => this.#soon());
+    this.watch = new ResizeObserver(() => {
+      this.page = node.clientHeight;
+      this.#soon();
+    });
     this.watch.observe(node);
     this.waiting = 0;
-    this.top = 0; // of what is in sight, in unscaled pixels
   }
 
   close() {
@@ -67,19 +76,21 @@ export class Rows {
   get #scale() {
     const whole = this.count * this.height;
     if (whole <= TALLEST) return 1;
-    return (whole - this.node.clientHeight) / (TALLEST - this.node.clientHeight);
+    return (whole - this.page) / (TALLEST - this.page);
   }
 
   /** @param {number} at */
   #reveal(at) {
-    const page = this.node.clientHeight;
-    const top = this.node.scrollTop * this.#scale;
+    const page = this.page;
+    const top = this.scrolled * this.#scale;
     const y = at * this.height;
     const lead = this.header ? this.height : 0;
     if (y >= top + lead && y + this.height <= top + page) return;
     const isNear = y >= top - page && y <= top + 2 * page;
     const to = !isNear ? y - page / 2 : y < top + lead ? y - lead - 2 * this.height : y + 3 * this.height - page;
-    this.node.scrollTop = Math.max(0, to) / this.#scale;
+    const most = Math.max(0, Math.min(TALLEST, this.count * this.height) - page);
+    this.scrolled = Math.min(most, Math.max(0, Math.round(to / this.#scale)));
+    this.node.scrollTop = this.scrolled;
   }
 
   #soon() {
@@ -90,8 +101,7 @@ export class Rows {
   }
 
   #draw() {
-    const page = this.node.clientHeight;
-    const scrolled = this.node.scrollTop;
+    const { page, scrolled } = this;
     const top = scrolled * this.#scale;
     const first = Math.max(0, Math.floor(top / this.height));
     const size = Math.max(0, Math.min(this.count - first, Math.ceil(page / this.height) + 1));

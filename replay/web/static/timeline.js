@@ -147,8 +147,8 @@ function usePointer(area, scale) {
     const node = area.current;
     if (!node) return undefined;
     let isDown = false, wanted = -1;
+    let bounds = new DOMRect(); // asked for once a drag: it lays out the page
     const at = (/** @type {MouseEvent} */ event) => {
-      const bounds = node.getBoundingClientRect();
       return now.current.seq(Math.min(Math.max(event.clientX - bounds.left, 0), bounds.width), bounds.width);
     };
     const move = () => {
@@ -158,6 +158,7 @@ function usePointer(area, scale) {
     const down = (/** @type {PointerEvent} */ event) => {
       if (event.button || /** @type {HTMLElement} */ (event.target).closest("button")) return;
       isDown = true;
+      bounds = node.getBoundingClientRect();
       node.setPointerCapture(event.pointerId);
       moveTo(at(event), { step: false });
       event.preventDefault();
@@ -170,6 +171,7 @@ function usePointer(area, scale) {
     const up = () => (isDown = false);
     const wheel = (/** @type {WheelEvent} */ event) => {
       event.preventDefault();
+      bounds = node.getBoundingClientRect();
       const by = Math.abs(event.deltaY) > Math.abs(event.deltaX) ? event.deltaY : event.deltaX;
       if (event.shiftKey) pan(Math.sign(by) * 0.12);
       else zoom(by > 0 ? 1.25 : 0.8, at(event));
