@@ -19,7 +19,23 @@ export const categoryOf = (kind) => (["calls", "result", "internal", "late"].inc
 /** @typedef {{seq: number, kind: string, name: string, id: string, title: string, first: number, last: number}} Mark */
 /** @typedef {{seq: number, stays: number[][], summaries: number[][], controls: Mark[], checkpoints: Record<string, number>}} Sight */
 
+const BLOCK = 8; // bits of a seq: stays are found by 256 entries
+
+/** @typedef {{first: number, last: number, entered: number, left: number, isSummary: boolean}} Stay */
+
 export class Columns {
+  /** @type {Stay[]} */
+  #stays = [];
+  #staysAt = -1; // the count they were made for
+  /** @type {Map<number, Stay[]>} */
+  #near = new Map();
+  /** @type {Mark[]} */
+  #compactions = [];
+  /** @type {Mark[]} */
+  #switches = [];
+  /** @type {Map<number, number>} where the summaries stand among the items */
+  #places = new Map();
+
   /** @param {string[]} kinds */
   constructor(kinds) {
     this.kinds = kinds;
@@ -94,6 +110,10 @@ export class Columns {
   /** @param {Sight} sight */
   see(sight) {
     this.sight = sight;
+    this.#staysAt = -1;
+    this.#compactions = sight.controls.filter((mark) => mark.kind === "compacted");
+    this.#switches = sight.controls.filter((mark) => mark.name.startsWith("s"));
+    this.#places = new Map(this.#compactions.map((mark) => [mark.seq, mark.last + 0.5]));
     this.#measure();
   }
 
@@ -174,13 +194,31 @@ export class Columns {
     return upto(this.asked, seq);
   }
 
-  /** The stays of everything, those that go on with what came since included. */
-  *stays() {
-    if (!this.sight) return;
-    for (const [first, last, entered, left] of this.sight.stays) {
-      yield { first, last: !left && this.#isOpen(last) ? this.count : last, entered, left, isSummary: false };
+  /** The stays of everything, those that go on with what came since included. @returns {Stay[]} */
+  stays() {
+    if (this.#staysAt !== this.count && this.sight) {
+      const isOpen = (/** @type {number} */ last, /** @type {number} */ left) => !left && this.#isOpen(last);
+      this.#stays = [
+        ...this.sight.stays.map(([first, last, entered, left]) => ({ first, last: isOpen(last, left) ? this.count : last, entered, left, isSummary: false })),
+        ...this.sight.summaries.map(([first, last, entered, left]) => ({ first, last, entered, left, isSummary: true })),
+      ];
+      this.#staysAt = this.count;
+      this.#near = new Map();
+      for (const stay of this.#stays) {
+        for (let block = stay.first >> BLOCK; block <= stay.last >> BLOCK; block++) {
+          const here = this.#near.get(block);
+          if (here) here.push(stay);
+          else this.#near.set(block, [stay]);
+        }
+      }
     }
-    for (const [first, last, entered, left] of this.sight.summaries) yield { first, last, entered, left, isSummary: true };
+    return this.#stays;
+  }
+
+  /** Those that an entry may be in. @param {number} seq */
+  #staysNear(seq) {
+    this.stays();
+    return this.#near.get(seq >> BLOCK) ?? [];
   }
 
   /** What the model saw after an entry, in its order. @param {number} seq @returns {number[]} */
@@ -195,8 +233,7 @@ export class Columns {
         if (this.tokens[one - 1] && (this.kind[one - 1] === compacted) === stay.isSummary) found.push(one);
       }
     }
-    const places = new Map(this.compactions().map((mark) => [mark.seq, mark.last + 0.5]));
-    const place = (/** @type {number} */ one) => (this.kind[one - 1] === compacted ? (places.get(one) ?? one) : one);
+    const place = (/** @type {number} */ one) => (this.kind[one - 1] === compacted ? (this.#places.get(one) ?? one) : one);
     return found.sort((one, other) => place(one) - place(other));
   }
 
@@ -204,7 +241,7 @@ export class Columns {
   lifeOf(seq) {
     const isSummary = this.kind[seq - 1] === this.codes.get("compacted");
     const found = [];
-    for (const stay of this.stays()) {
+    for (const stay of this.#staysNear(seq)) {
       if (stay.isSummary === isSummary && stay.first <= seq && seq <= stay.last) {
         found.push({ from: stay.entered || seq, to: stay.left || this.count, left: stay.left });
       }
@@ -213,11 +250,11 @@ export class Columns {
   }
 
   compactions() {
-    return this.sight ? this.sight.controls.filter((mark) => mark.kind === "compacted") : [];
+    return this.#compactions;
   }
 
   switches() {
-    return this.sight ? this.sight.controls.filter((mark) => mark.name.startsWith("s")) : [];
+    return this.#switches;
   }
 
   /** The context that is active after an entry. @param {number} seq */
