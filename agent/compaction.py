@@ -12,9 +12,9 @@ Nothing is deleted: the range is marked, ``compaction_reverted`` takes the mark 
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
@@ -57,6 +57,40 @@ class Policy(msgspec.Struct, frozen=True):
     def small(cls) -> Self:
         """About 12,000 tokens, the last 30 messages kept."""
         return cls(budget=12_000)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The policy that these words say, wherever in the mapping they stand: a whole ``ship.json`` may be given.
+
+        ``maxInputTokensApprox`` is the budget, ``inMemoryMaxMessages`` the messages above which to compact, ``keepLastMessages`` or
+        ``compactKeepLastMessages`` those to keep; with ``inMemoryMaxMessages`` alone there is no budget. ``windowEntries`` is for
+        ``chat.runs(limit)``. ``archiveOnCompact`` must be true: nothing is ever deleted. Raises ``ValueError`` for other values.
+        """
+        said = dict(_settings(config))
+        if said.pop("archiveOnCompact", True) is not True:
+            raise ValueError("archiveOnCompact: only true is possible, since a compaction deletes nothing")
+        for word, value in said.items():
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{word}: expected a number above 0, got {value!r}")
+        above, budget = said.get("inMemoryMaxMessages"), said.get("maxInputTokensApprox")
+        keep = said.get("keepLastMessages", said.get("compactKeepLastMessages", cls().keep))
+        return cls(keep=keep, above=above, budget=budget if budget or above else cls().budget)
+
+
+_WORDS = frozenset(
+    {
+        *("inMemoryMaxMessages", "compactKeepLastMessages", "windowEntries"),
+        *("keepLastMessages", "maxInputTokensApprox", "archiveOnCompact"),
+    }
+)
+
+
+def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for word, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value)
+        elif word in _WORDS:
+            yield word, value
 
 
 DEFAULT = Policy()

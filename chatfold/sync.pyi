@@ -186,25 +186,6 @@ class Chat(Moment):
     ``await`` that was cancelled may have happened: do it again with its ``id``.
     """
 
-    def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None: ...
-    def record(
-        self,
-        *messages: Given,
-        after: int | None = None,
-        id: str | None = None,
-        run: str | None = None,
-        keys: Sequence[str | None] = ...,
-        said_at: datetime | None = None,
-        durability: Durability | None = None,
-    ) -> list[Entry]:
-        """Appends events and messages as one: all of them, durable on return, or none. Gives their entries.
-
-        A message is an event, the dict of a provider, or the object of its SDK. ``after``: only if nothing came after this seq, else
-        ``Conflict``. ``id``: recorded once, however often it is said; with other content it is ``IdConflict``. ``said_at``: when it
-        was said, if that was not now. Raises ``InvalidEvent`` for what cannot be recorded. ``keys``: one for each event, or None: an event whose key was used before
-        is not recorded again.
-        """
-
     def user(
         self,
         *content: Content,
@@ -262,26 +243,6 @@ class Chat(Moment):
         Nothing is recorded twice, compactions stay, and where the client went back the chat is rewound. ``client_history`` says
         what is new. Raises ``OtherHistory`` if the two have nothing in common.
         """
-
-    @property
-    def opened(self) -> Opened: ...
-    @property
-    def seq(self) -> int: ...
-    def now(self) -> Moment: ...
-    def refresh(self) -> Self:
-        """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
-
-    def keep_window(self) -> None: ...
-    def rest(self) -> None:
-        """Keeps the window for whoever opens the chat next, and lets go of the prompt."""
-
-    def append_if(
-        self,
-        events: Callable[[Moment], Iterable[Event] | Awaitable[Iterable[Event]]],
-        *,
-        run: str | None = None,
-    ) -> list[Entry]:
-        """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
 
     def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
@@ -364,6 +325,44 @@ class Chat(Moment):
         """Erases what these entries say, for good, here and in forks; says where that was."""
 
     def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Generator[bytes]: ...
+    def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None: ...
+    def record(
+        self,
+        *messages: Given,
+        after: int | None = None,
+        id: str | None = None,
+        run: str | None = None,
+        keys: Sequence[str | None] = ...,
+        said_at: datetime | None = None,
+        durability: Durability | None = None,
+    ) -> list[Entry]:
+        """Appends events and messages as one: all of them, durable on return, or none. Gives their entries.
+
+        A message is an event, the dict of a provider, or the object of its SDK. ``after``: only if nothing came after this seq, else
+        ``Conflict``. ``id``: recorded once, however often it is said; with other content it is ``IdConflict``. ``said_at``: when it
+        was said, if that was not now. Raises ``InvalidEvent`` for what cannot be recorded. ``keys``: one for each event, or None: an event whose key was used before
+        is not recorded again.
+        """
+
+    @property
+    def opened(self) -> Opened: ...
+    @property
+    def seq(self) -> int: ...
+    def now(self) -> Moment: ...
+    def refresh(self) -> Self:
+        """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
+
+    def keep_window(self) -> None: ...
+    def rest(self) -> None:
+        """Keeps the window for whoever opens the chat next, and lets go of the prompt."""
+
+    def append_if(
+        self,
+        events: Callable[[Moment], Iterable[Event] | Awaitable[Iterable[Event]]],
+        *,
+        run: str | None = None,
+    ) -> list[Entry]:
+        """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
 
 class Agent:
     """Answers the messages of its chats with a model and tools.

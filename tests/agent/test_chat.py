@@ -246,7 +246,7 @@ async def test_a_view_that_was_opened_earlier_and_comes_later_takes_nothing_back
         await may_go_on.wait()
         return opened
 
-    monkeypatch.setattr("chatfold.agent.chat.open_view", late)
+    monkeypatch.setattr("chatfold.agent.live.open_view", late)
     first = asyncio.create_task(chat.redact(1))
     await has_read.wait()
     await chat.redact(3)

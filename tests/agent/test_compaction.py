@@ -330,3 +330,41 @@ async def test_a_summary_that_fails_changes_nothing(chat: Chat, bad: Any, second
         await chat.compact(Policy(keep=2, timeout=seconds), summarise=bad)
     assert "Nothing was compacted" in str(caught.value)
     assert (await texts(chat), chat.seq) == (before, 10)
+
+
+# --- words of a configuration ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "policy"),
+    [
+        ({"keepLastMessages": 20, "maxInputTokensApprox": 12_000}, Policy(keep=20, budget=12_000)),
+        (
+            {"context": {"chatHistory": {"inMemoryMaxMessages": 60, "compactKeepLastMessages": 25}}},
+            Policy(keep=25, above=60, budget=None),
+        ),
+        (
+            {
+                "llm": {"model": "x"},
+                "context": {"history": {"archiveOnCompact": True}, "agentContext": {"windowEntries": 200}},
+            },
+            Policy(),
+        ),
+    ],
+)
+def test_a_policy_is_read_from_the_words_of_a_configuration(
+    config: dict[str, object], policy: Policy
+) -> None:
+    assert Policy.from_config(config) == policy
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"archiveOnCompact": False}, "archiveOnCompact: only true"),
+        ({"keepLastMessages": "30"}, "expected a number above 0"),
+    ],
+)
+def test_a_configuration_that_cannot_be_kept_is_refused(config: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Policy.from_config(config)

@@ -229,7 +229,7 @@ async def test_opening_folds_at_most_a_few_hundred_entries_whatever_the_length(r
 async def test_a_chat_keeps_up_also_when_entries_come_quickly(
     root: Path, monkeypatch: pytest.MonkeyPatch, pause: float, most: int
 ) -> None:
-    monkeypatch.setattr("chatfold.agent.chat.PAUSE_S", pause)
+    monkeypatch.setattr("chatfold.agent.live.PAUSE_S", pause)
     async with Store(root, durability="off") as store:
         chat = await store.chat("chat")
         furthest = 0

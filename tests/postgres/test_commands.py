@@ -1,5 +1,6 @@
 """The command on a database: what it shows of a chat is what it shows of the same chat in a folder."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,10 @@ def test_every_verb_says_the_same(folder: Path, address: str) -> None:
     run("copy", folder, address)
     for verb in VERBS.splitlines():
         files, database = (run(*verb.split(), "--store", place) for place in (folder, address))
-        assert (files.exit_code, files.output) == (database.exit_code, database.output), verb
+        said = [
+            re.sub(r" · \d+ snapshots", "", one.output) for one in (files, database)
+        ]  # a copy takes no caches along
+        assert (files.exit_code, said[0]) == (database.exit_code, said[1]), verb
         assert files.output, verb
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 PLACE = Path(__file__).parents[2]
 STUB = PLACE / "chatfold" / "sync.pyi"
 CLASSES = {"Store": "store", "Moment": "moment", "Chat": "chat", "Agent": "agent"}
-BASES = {"agent": "conversations"}
+BASES = {"agent": "conversations", "chat": "live"}
 """Modules of classes that are but a part of another: their methods are that one's."""
 _ITERATORS = {"AsyncIterator": "Generator", "AsyncGenerator": "Generator"}
 _SPECIAL = ("__init__", "__getitem__")
@@ -75,11 +75,17 @@ def _defined(node: ast.stmt) -> str:
 def _class(name: str, tree: ast.Module) -> ast.ClassDef:
     names = (name, BASES.get(CLASSES[name], name).title())
     found, *bases = [n for n in reversed(tree.body) if isinstance(n, ast.ClassDef) and n.name in names]
-    inherited = [node for base in bases for node in base.body if not _is_named(node, "__init__")]
+    inherited = [node for base in bases for node in base.body]
     body: list[ast.stmt] = [found.body[0]] if ast.get_docstring(found) else []
     overloaded: set[str] = set()
     for node in (*found.body, *inherited):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_public(node.name):
+            if (
+                node.name == "__init__"
+                and node in inherited
+                and "__init__" in {getattr(one, "name", "") for one in body}
+            ):
+                continue
             decorators = {ast.unparse(one) for one in node.decorator_list}
             if node.name in overloaded and "overload" not in decorators:
                 continue  # the one that does it; a stub has none
@@ -90,10 +96,6 @@ def _class(name: str, tree: ast.Module) -> ast.ClassDef:
         body += ast.parse(_CONTEXT).body
     over: list[ast.expr] = [ast.Name("Moment")] if name == "Chat" else []
     return ast.ClassDef(name, over, [], body or [ast.Pass()], [])
-
-
-def _is_named(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == name
 
 
 def _is_public(name: str) -> bool:

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.replay.web.serving import Server
 
+expect.set_options(timeout=30_000)  # a machine may be busy
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
 _FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -36,7 +37,7 @@ def opened(browser: Browser, base: str, *, lost: bool = False, **options: Any) -
         **{"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark", **options}
     )
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(30_000)
     page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
     page.on(
         "console",

@@ -10,6 +10,7 @@ from tests.replay.web.browser import looking
 from tests.replay.web.serving import Server
 from tests.replay.web.story import CHAT
 
+pytestmark = pytest.mark.campaign  # a browser takes seconds
 _AXE = os.environ.get("CHATFOLD_AXE", "")
 SCREENS = {
     "home": "/",

@@ -6,6 +6,7 @@ import gzip
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from chatfold import Store, assistant, user
@@ -24,6 +25,7 @@ def text_of(file: Path) -> str:
     )
 
 
+@pytest.mark.campaign
 def test_it_shows_what_the_server_shows(browser: Browser, story: Path, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     assert apart(run, "export", CHAT, "-o", str(file), store=story).exit_code == 0

@@ -19,6 +19,8 @@ EVIL = (
 )
 KEY = "<img src=x onerror=alert(7)>"
 
+pytestmark = pytest.mark.campaign  # a browser takes seconds
+
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:

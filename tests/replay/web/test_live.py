@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from chatfold import Store, user
@@ -23,6 +24,8 @@ async def main():
             await chat.record(user(f"from another process {number}"))
 asyncio.run(main())
 """
+
+pytestmark = pytest.mark.campaign  # a browser takes seconds
 
 
 def _chat(folder: Path, count: int) -> None:

@@ -2,11 +2,14 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.replay.web.browser import address, looking
 from tests.replay.web.serving import Server
 from tests.replay.web.story import CHAT
+
+pytestmark = pytest.mark.campaign  # a browser takes seconds
 
 
 def cursor(page: Page) -> int:

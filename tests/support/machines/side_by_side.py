@@ -40,7 +40,7 @@ NOON = 1_738_713_600_000
 KEYS = ("a", "b", "C/ü", "d")
 _SMALL = {  # so that a chat need not be long to be read from snapshots, and from more than one place
     "chatfold.agent.views.KEEP": 6,
-    "chatfold.agent.chat.KEEP": 6,
+    "chatfold.agent.live.KEEP": 6,
     "chatfold.agent.views._KNOWN": 9,
     "chatfold.agent.views._NEAR": 12,
     "chatfold.agent.store._NEAR": 5,
