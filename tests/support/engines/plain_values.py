@@ -23,6 +23,9 @@ _RENAMED = {"Hit": "SearchHit", "Head.sum": "Head.link", "Called": "ToolCall", "
 _RENAMED_WORD = (" list_contexts()", " chat.contexts()")
 """… and a method that errors name."""
 
+_GROWN = re.compile(r"(no such (shape|form): .*; there are: ).*")
+"""The new engine has more of these to name."""
+
 _NEW_FILES = {"erased"}
 _OUT_OF_REACH = re.compile(
     "what the entry keeps elsewhere is not there: (a line|the first line|the segment|bytes that were durable) "
@@ -71,6 +74,7 @@ def _new_name(kind: str, field: str) -> str:
 
 def without_chance(text: str, root: Path) -> str:
     """Where the store is, and the last letters of a name that are drawn by chance, differ from engine to engine."""
+    text = _GROWN.sub(r"\1…", text)
     return _CHANCE.sub(r"\1*", text.replace(str(root), "<root>").replace(*_RENAMED_WORD))
 
 
