@@ -213,7 +213,6 @@ class Chats(Talking):
             return datetime.fromtimestamp(ts / 1000, UTC), max(f.seq for f in model.facts if f.ts <= ts)
         if isinstance(drawn, int):
             drawn = model.seq - drawn % (min(model.seq, 8 if drawn < 120 else 200) + 2)
-            return drawn, drawn + model.seq if -model.seq <= drawn < 0 else drawn  # as it counts from the end
         return drawn, drawn
 
     @thoughts(key=keys, who=whos, drawn=points)
