@@ -145,8 +145,8 @@ class Prompt:
     @property
     def weight(self) -> int:
         """About how many bytes it says."""
-        some = [one.parts for said in self.messages for one in (said, *said.results)]
-        parts = chain.from_iterable(some)
+        some = [(said.parts, *(result.parts for result in said.results)) for said in self.messages]
+        parts = chain.from_iterable(chain.from_iterable(some))
         return sum(
             len(part.data) if isinstance(part, File) else len(getattr(part, "text", "")) for part in parts
         )
