@@ -15,6 +15,7 @@ _LATER: dict[str, dict[str, Any]] = {
     "Injected": {"meta": {}},
     "Outline": {"words": {}},
     "Report": {"unproven": []},
+    "Verdict": {"attempts": (), "more": ()},
 }
 """Fields that the old engine does not have, with their defaults. It skips what they hold."""
 
