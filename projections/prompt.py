@@ -145,10 +145,11 @@ class Prompt:
     @property
     def weight(self) -> int:
         """About how many bytes it says."""
-        block = self._block
-        some = chain(block.done, block.held, block.arrived, (block.lead,) if block.lead else ())
-        results = chain((r for m in block.done for r in m.results), block.results.values())
-        return sum(_weight(one.parts) for one in chain[Message | Result](some, results))
+        some = [(said.parts, *(result.parts for result in said.results)) for said in self.messages]
+        parts = chain.from_iterable(chain.from_iterable(some))
+        return sum(
+            len(part.data) if isinstance(part, File) else len(getattr(part, "text", "")) for part in parts
+        )
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
@@ -385,12 +386,6 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 
 
 _unpack_state = Unpack(_State)
-
-
-def _weight(parts: tuple[Part, ...]) -> int:
-    return sum(
-        len(getattr(part, "text", "")) + len(part.data if isinstance(part, File) else "") for part in parts
-    )
 
 
 def _question(some: list[Message], first: int = 0, before: int | None = None) -> int | None:

@@ -124,7 +124,7 @@ def test_demo_where_nothing_may_be_made_fails_in_one_line() -> None:
 
 def test_demo_in_a_damaged_store_fails_in_one_line(chat: Path) -> None:
     damage(chat, b"lexer drop", b"lexer keep")
-    assert_one_line(run("demo", chat.parents[1]), 4, "does not verify")
+    assert_one_line(run("demo", chat.parents[1]), 4, "do not verify")
 
 
 # --- check, repair, salvage ------------------------------------------------------------------------------

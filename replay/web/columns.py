@@ -126,7 +126,7 @@ class Columns:
     def load(cls, data: bytes, epoch: str) -> "Columns | None":
         line, _, rest = data.partition(b"\n")
         try:
-            title = msgspec.json.decode(line, type=_Title)
+            title = _decode_title(line)
         except ValueError:
             return None
         wanted = VERSION, epoch, xxh3_128_hexdigest(rest)
@@ -151,6 +151,9 @@ class _Title(msgspec.Struct):
     calls: dict[str, int]
     asked: dict[str, int]
     xxh3: str
+
+
+_decode_title = msgspec.json.Decoder(_Title).decode
 
 
 def _little(column: "array[float] | array[int]") -> bytes:

@@ -225,7 +225,7 @@ class _Api:
     # --- with --write ------------------------------------------------------------------------------------
 
     async def fork(self, request: Request) -> Response:
-        given = msgspec.json.decode(await request.body(), type=_Fork)
+        given = _decode_fork(await request.body())
         chat = await self._desk.chat(given.chat)
         await chat.replay.chat.fork(given.name, given.at)
         return _answer("key", given.name)
@@ -235,6 +235,9 @@ class _Fork(msgspec.Struct):
     chat: str
     at: int
     name: str
+
+
+_decode_fork = msgspec.json.Decoder(_Fork).decode
 
 
 def _piece(value: Any) -> bytes:

@@ -171,7 +171,7 @@ class Chats(Talking):
             said = sum(message.kind != "injected" for message in model.messages())
             if when == "if due" and said <= 6 and (most is None or many <= most):
                 return
-            most_, size = model.half(keep, budget) if when == "after an error" else (keep, budget)
+            most_, size = model.tighter(keep, budget) if when == "after an error" else (keep, budget)
             done = False
             while runs := _planned(model, most_, size, done=done):
                 if meanwhile == "it fails":

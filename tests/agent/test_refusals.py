@@ -55,7 +55,6 @@ async def _make_exports(now: Scene) -> None:
         "without-a-line": b"".join([*lines[:3], *lines[4:]]),
         "with-a-line-too-many": b"".join([*lines, lines[1]]),
         "newer": b"".join([newer, *lines[1:]]),
-        "foreign": b'{"role":"user","content":"hi"}\n',
         "empty": b"",
     }.items():
         (now.files / f"{name}.jsonl").write_bytes(content)

@@ -9,6 +9,7 @@ import pytest
 from chatfold.agent import Chat, Store, assistant, user
 from chatfold.replay.inspect.places import store_place
 from tests.support.debugger.commanded import lines, on_terminal, run
+from tests.support.debugger.pages import unpack
 from tests.support.debugger.scripted import CHAT, FORK, scripted
 
 
@@ -118,14 +119,15 @@ def test_a_range_is_refused_where_a_point_is_meant(args: list[str], store: Path)
 @pytest.mark.parametrize("more", [(), ("--redact", "emails")])
 def test_an_exported_range_holds_nothing_else(form: str, more: tuple[str, ...], store: Path) -> None:
     """Who shares ten turns does not share the chat, nor its title, which is its first question."""
-    whole = run("export", CHAT, "--as", form, *more, store=store).stdout
-    part = run("export", f"{CHAT}@16..18", "--as", form, *more, store=store)
-    assert part.exit_code == 0
-    assert "Understood." in part.stdout
-    assert "touch vendor/" in part.stdout
+    whole = unpack(run("export", CHAT, "--as", form, *more, store=store).stdout)
+    done = run("export", f"{CHAT}@16..18", "--as", form, *more, store=store)
+    assert done.exit_code == 0
+    part = unpack(done.stdout)
+    assert "Understood." in part
+    assert "touch vendor/" in part
     assert "Why does the lexer" in whole
     for text in ("Why does the lexer", "read_file", "Because of split", "Windows"):
-        assert text not in part.stdout
+        assert text not in part
 
 
 def test_an_export_replaces_no_file_unless_it_is_told_to(store: Path, tmp_path: Path) -> None:

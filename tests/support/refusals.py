@@ -22,6 +22,7 @@ from chatfold.eventlog import (
     NoSuchPoint,
     Noted,
 )
+from chatfold.importers.items import UnknownFormat
 from tests.support.processes.operations import LARGE
 from tests.support.processes.verbs import TOO_LONG, Scene
 
@@ -121,7 +122,7 @@ CONTEXTS = {
 
 TIMES = {
     f"{verb} {point!r}": Refusal(do, NoSuchPoint, (f"there is no point {point!r}", CHAT, "seq 19", POINT))
-    for point in ("no such name", 20, -1)
+    for point in ("no such name", 20, -21)
     for verb, do in {
         "going to": lambda now, point=point: now.chat.at(point),
         "rewinding to": lambda now, point=point: now.chat.rewind(point),
@@ -222,8 +223,6 @@ FILES = {
             "without-its-last-line": "the export ends too early",
             "without-a-line": "not the next entry",
             "with-a-line-too-many": "something follows the last line",
-            "foreign": "a line does not verify",
-            "empty": "the export ends too early",
         }.items()
     },
     "importing what a newer chatfold wrote": Refusal(
@@ -232,7 +231,9 @@ FILES = {
     "importing over a chat": Refusal(
         importing("good", "other"), ChatExists, ("there is a chat of this key already", "'other'", TAKEN)
     ),
-    "importing to no key": Refusal(importing("good", ""), InvalidKey, (KEY,)),
+    "importing a file of no format that is known": Refusal(
+        importing("empty"), UnknownFormat, ("does not have a format that is known here",)
+    ),
     "importing from where nothing is": Refusal(importing("nowhere"), FileNotFoundError, ("nowhere.jsonl",)),
     "importing nobody": Refusal(_nobody_imported, NoSuchChat, ("no such chat", "'nobody'", NOBODY)),
     "exporting nobody": Refusal(

@@ -1,9 +1,6 @@
 """The page as one file: it opens from disk, asks for nothing, and holds what was asked for and nothing else."""
 
 import asyncio
-import base64
-import gzip
-import re
 from pathlib import Path
 
 import pytest
@@ -14,15 +11,11 @@ from tests.replay.web.browser import opened
 from tests.replay.web.serving import apart
 from tests.replay.web.story import CHAT
 from tests.support.debugger.commanded import run
+from tests.support.debugger.pages import unpack
 
 
 def text_of(file: Path) -> str:
-    """All that is in it, unpacked."""
-    page = file.read_text()
-    blocks = re.findall(r'<script type="application/gzip" data-name="[\w/]+">([^<]*)</script>', page)
-    return page + "".join(
-        gzip.decompress(base64.b64decode(block)).decode("utf-8", "replace") for block in blocks
-    )
+    return unpack(file.read_text())
 
 
 @pytest.mark.campaign

@@ -15,6 +15,7 @@ _LATER: dict[str, dict[str, Any]] = {
     "Injected": {"meta": {}},
     "Outline": {"words": {}},
     "Report": {"unproven": []},
+    "Verdict": {"attempts": (), "more": ()},
 }
 """Fields that the old engine does not have, with their defaults. It skips what they hold."""
 
@@ -22,6 +23,9 @@ _RENAMED = {"Hit": "SearchHit", "Head.sum": "Head.link", "Called": "ToolCall", "
 """What the old engine calls by another name: types and their fields."""
 _RENAMED_WORD = (" list_contexts()", " chat.contexts()")
 """… and a method that errors name."""
+
+_GROWN = re.compile(r"(no such (shape|form): .*; there are: ).*")
+"""The new engine has more of these to name."""
 
 _NEW_FILES = {"erased"}
 _OUT_OF_REACH = re.compile(
@@ -71,6 +75,7 @@ def _new_name(kind: str, field: str) -> str:
 
 def without_chance(text: str, root: Path) -> str:
     """Where the store is, and the last letters of a name that are drawn by chance, differ from engine to engine."""
+    text = _GROWN.sub(r"\1…", text)
     return _CHANCE.sub(r"\1*", text.replace(str(root), "<root>").replace(*_RENAMED_WORD))
 
 

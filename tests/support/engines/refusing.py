@@ -48,9 +48,17 @@ async def _write_read_only(engine: Engine, _store: Any, root: Path) -> Any:
         await store.log.append("a", engine.eventlog.Noted("n"))
 
 
-async def _import_garbage(_engine: Engine, store: Any, root: Path) -> Any:
-    (root / "garbage.jsonl").write_bytes(b"not an export\n")
-    await store.import_chat(root / "garbage.jsonl", "new")
+async def _import_garbage(_engine: Engine, store: Any, _root: Path) -> Any:
+    """As the export that it is not: of a file, the new engine first asks what format it has."""
+
+    async def garbage() -> AsyncIterator[bytes]:
+        yield b"not an export\n"
+
+    await _import_of(store)("new", garbage())
+
+
+async def _import_over_a_chat(_engine: Engine, store: Any, _root: Path) -> Any:
+    await store.import_chat(await store.chat("a"), "a")
 
 
 def _import_of(store: Any) -> Any:
@@ -110,7 +118,7 @@ REFUSED: dict[str, Refused] = {
     "erasing where nothing is": lambda _engine, store, _root: store.log.redact("nowhere", 1),
     "importing garbage": _import_garbage,
     "importing half an export": _import_half,
-    "importing over a chat": lambda _engine, store, root: store.import_chat(root / "chats" / "nothing", "a"),
+    "importing over a chat": _import_over_a_chat,
     "a shape that there is not": _asks(lambda chat: chat.messages("morse")),
     "a form that there is not": _asks(_exported),
     "no context": _asks(lambda chat: chat.load_context()),

@@ -273,10 +273,15 @@ class NaiveChat:
             raise Refused("PromptTooLarge")
         return runs
 
-    def half(self, keep: int, budget: int | None) -> tuple[int, int]:
-        """For a prompt that a provider refused."""
-        tokens = COST * len(self.messages())
-        return max(keep // 2, 1), min(tokens, budget or tokens) // 2
+    def tighter(self, keep: int, budget: int | None) -> tuple[int, int]:
+        """For a prompt that a provider refused: half of it; where that cannot be reached, the least that can."""
+        messages = self.messages()
+        tokens = COST * len(messages)
+        keep, half = max(keep // 2, 1), min(tokens, budget or tokens) // 2
+        least = next(
+            b for b in range(half, tokens + 1) if to_hide(messages, keep, b, self.now.calls) is not None
+        )
+        return keep, half if least >= tokens else least
 
     def compact(self, ts: int, runs: list[list[Message]]) -> None:
         for run in runs:
@@ -303,10 +308,12 @@ class NaiveChat:
 
     def point(self, point: int | str) -> int:
         if isinstance(point, str):
-            point = self.checkpoints(self.seq).get(point, -1)
-        if not 0 <= point <= self.seq:
+            if point not in self.checkpoints(self.seq):
+                raise Refused("NoSuchPoint")
+            return self.checkpoints(self.seq)[point]
+        if not -self.seq <= point <= self.seq:
             raise Refused("NoSuchPoint")
-        return point
+        return point if point >= 0 else self.seq + point
 
     def rewind(self, ts: int, to: int) -> None:
         fact = Fact(self.seq + 1, ts, "rewound", about=(to,))
