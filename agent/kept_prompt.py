@@ -9,6 +9,7 @@ With the view it is also kept in storage, as the window: whoever opens the chat 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context
 from weakref import WeakMethod
 
 from chatfold.agent.views import Later, Opened, put_off
@@ -86,12 +87,13 @@ class IdleTimer:
         loop = asyncio.get_running_loop()
         self._used_at = loop.time()
         if self._timer is None:
-            self._timer = loop.call_later(IDLE_S, self._look)
+            # In a context of its own: the one of a run would keep the run, and with it the chat.
+            self._timer = loop.call_later(IDLE_S, self._look, context=Context())
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
         left = self._used_at + IDLE_S - loop.time()
-        self._timer = loop.call_later(left, self._look) if left > 0 else None
+        self._timer = loop.call_later(left, self._look, context=Context()) if left > 0 else None
         if left <= 0 and (rest := self._rest()) is not None:
             rest()
 

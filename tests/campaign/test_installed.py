@@ -32,7 +32,7 @@ import asyncio
 
 async def record():
     async with Store("chats") as store:
-        await build(store).run("chat", "hi")
+        await build(store).run("hi", chat="chat")
 
 asyncio.run(record())
 """

@@ -5,6 +5,7 @@ The programs are drawn by hypothesis and run by both engines, with the same cloc
 """
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -63,7 +64,7 @@ WANTED: tuple[Wanted, ...] = (
     Wanted(r"/.*/event/rules", "issue 21: a call of the model records the number of the prompt rules"),
     Wanted(r"/.*/other_rules", "issue 21: a verdict names the prompt rules whose requests it cannot prove"),
     Wanted(
-        r"/.*/(ui/\d+/metadata/chatfold|exported ui)(/.*)?",
+        r"/.*/(ui/\d+/metadata/(chatfold|keys)|exported ui)(/.*)?",
         "issue 21: a summary says which events it hides, so that a copy made from an export has the same prompt",
     ),
 )
@@ -233,16 +234,29 @@ def test_both_keep_large_texts_the_same(steps: list[Step]) -> None:
 @searched(1 / 3)
 @given(talks(), st.integers(0, 40))
 def test_both_record_and_replay_the_same_runs(talk: Talk, place: int) -> None:
-    """A run of an agent is the same bytes by both, and each engine's replays judge the other's recording alike."""
+    """A run of an agent is the same events by both, and the new engine's replays judge the old one's recording as its own.
+
+    It is not the same lines: what a run begins with is one append now, with notes that are found by their keys (issue 22), so
+    the old engine's replays find no run in them.
+    """
     old, new = old_engine(), new_engine()
     with scratch() as folder:
         agree(*(_recorded(one, folder / one.name, talk) for one in (old, new)))
-        by_old, by_new = judge(old, folder / new.name, place), judge(new, folder / old.name, place)
-        agree(asyncio.run(by_old), asyncio.run(by_new))
+        of_old, of_new = (judge(new, folder / one.name, place) for one in (old, new))
+        agree(asyncio.run(of_old), asyncio.run(of_new))
 
 
 def _recorded(engine: Engine, root: Path, talk: Talk) -> dict[str, Any]:
-    return {"results": asyncio.run(record(engine, root, talk)), "files": files(root)}
+    results = asyncio.run(record(engine, root, talk))
+    chats = sorted(root.glob("chats/*"))
+    lines = {
+        chat.name: b"".join(file.read_bytes() for file in sorted(chat.glob("*.jsonl"))) for chat in chats
+    }
+    events = {
+        name: [line["event"] for line in map(json.loads, some.splitlines()) if "event" in line]
+        for name, some in lines.items()
+    }
+    return {"results": results, "events": events}
 
 
 @pytest.mark.parametrize("case", REFUSED)

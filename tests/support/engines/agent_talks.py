@@ -94,7 +94,9 @@ def tools_of(engine: Engine) -> list[Any]:
         return number
 
     own = [engine.agent.tool(one) for one in (read_file, break_down, remember, throw_dice)]
-    return [*engine.agent.CHAT_TOOLS, *own]
+    # Those of contexts say more now (issue 23): a request that offers them is another.
+    chat = [one for one in engine.agent.CHAT_TOOLS if "context" not in one.name]
+    return [*chat, *own]
 
 
 def agent_of(engine: Engine, store: Any, script: list[Line], **changes: Any) -> Any:
