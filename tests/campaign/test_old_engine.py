@@ -67,6 +67,14 @@ WANTED: tuple[Wanted, ...] = (
         r"/.*/(ui/\d+/metadata/(chatfold|keys)|exported ui)(/.*)?",
         "issue 21: a summary says which events it hides, so that a copy made from an export has the same prompt",
     ),
+    Wanted(
+        r"/(other agent|without tools|changed/\d+)/entries",
+        "issue 22: what a run begins with is one append, and what diverges in it leaves nothing of it rehearsed",
+    ),
+    Wanted(
+        r"/verdict/snapshots",
+        "a snapshot that the old engine kept is none of the new one's, which counts its windows",
+    ),
 )
 
 
