@@ -18,22 +18,71 @@ What a server offers is asked once, at the beginning: that it has changed since 
 not noticed. Servers can neither ask our model nor our user anything. The client is the ``mcp`` package, an extra.
 """
 
+import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
+import msgspec
+
+from chatfold.agent.masking import masked
 from chatfold.agent.tools import BadArguments, Outcome, Tool, by_name
-from chatfold.agent.tools.mcp_servers import Address, Http, Stdio
 from chatfold.eventlog import ChatfoldError, Json
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from mcp.types import Tool as Listed
 
-    from chatfold.agent.tools.mcp_life import Life
+    from chatfold.agent.tools.mcp_client import Life
 
 __all__ = ["Http", "ServerFailed", "Stdio", "mcp_tools"]
+
+
+class Stdio:
+    """A program to start, spoken to through its standard input and output.
+
+    Of our environment it sees ``PATH``, ``HOME`` and a few more like them, and what ``env`` says. What it writes to its
+    standard error goes to ``stderr``, an open file, or to ours.
+    """
+
+    back = "died; it was restarted"
+    gone = "died, and did not start again"
+
+    def __init__(
+        self,
+        command: str,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | str | None = None,
+        stderr: TextIO | None = None,
+    ) -> None:
+        self.command = command
+        self.args = args
+        self.env = dict(env or {})
+        self.cwd = cwd
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return masked(shlex.join((self.command, *self.args)))
+
+
+class Http(msgspec.Struct, frozen=True):
+    """A server that runs elsewhere, spoken to over streamable HTTP."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+    silence: float = 300.0  # seconds without a byte after which the connection counts as lost
+
+    back = "was lost; it is connected again"
+    gone = "was lost, and cannot be reached again"
+
+    def __str__(self) -> str:
+        return masked(self.url)
+
+
+Address: TypeAlias = Stdio | Http
 
 
 class ServerFailed(ChatfoldError):
@@ -63,7 +112,7 @@ async def mcp_tools(
 
 def _life() -> "type[Life]":
     try:
-        from chatfold.agent.tools.mcp_life import Life  # noqa: PLC0415 (an extra)
+        from chatfold.agent.tools.mcp_client import Life  # noqa: PLC0415 (an extra)
     except ImportError as error:
         raise ImportError("MCP servers need the mcp package: pip install 'chatfold[mcp]'") from error
     return Life
@@ -101,7 +150,7 @@ class _Server:
         )
 
     async def _use(self, tool: str, may_repeat: bool, args: Json) -> Outcome:
-        from chatfold.agent.tools.mcp_results import parts_of  # noqa: PLC0415 (an extra)
+        from chatfold.agent.tools.mcp_client import parts_of  # noqa: PLC0415 (an extra)
 
         if not isinstance(args, dict | None):
             raise BadArguments(f"Expected `object`, got `{type(args).__name__}`")

@@ -475,7 +475,7 @@ def test_nothing_imports_the_client_before_it_is_needed() -> None:
 
 async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    monkeypatch.delitem(sys.modules, "chatfold.agent.tools.mcp_life", raising=False)
+    monkeypatch.delitem(sys.modules, "chatfold.agent.tools.mcp_client", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'chatfold\[mcp\]'"):
         async with mcp_tools({"odd": ODD}):
             pass

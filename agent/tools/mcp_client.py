@@ -1,10 +1,11 @@
-"""One life of an MCP server: a task of its own opens the session, holds it and closes it.
+"""What the ``mcp`` package is needed for: one life of a server, and what it answers to a call, as parts.
 
-The client's context managers must be left by the task that entered them; calls are made from any task. Only this module and
-``mcp_results`` import ``mcp``, and nothing imports them before a server is needed.
+A task of its own opens the session, holds it and closes it: the client's context managers must be left by the task that entered
+them. Calls are made from any task. Only this module imports ``mcp``, and nothing imports it before a server is needed.
 """
 
 import asyncio
+import base64
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,11 +14,24 @@ from typing import Any, Self, cast
 
 import anyio
 import httpx2
+import msgspec
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import Tool
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
 
-from chatfold.agent.tools.mcp_servers import Address, Http, Stdio
+from chatfold.agent.tools.mcp import Address, Http, Stdio
+from chatfold.eventlog import Data, File, Json, Part, Text
 
 GOODBYE = 15.0
 """Seconds for closing a session. To end a process takes half of it, at most; what is longer is a server far away."""
@@ -194,3 +208,51 @@ class _Messages:
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+# --- results -----------------------------------------------------------------------------------------------
+
+
+def parts_of(result: CallToolResult) -> tuple[Part, ...]:
+    """What a server answers to a call.
+
+    text, or a resource's text      Text
+    image, audio, a resource's bytes    File
+    a link to a resource            Text: its name, where it is, and what it is
+    structured content              Data, unless a text says the same
+    """
+    parts = [_part(block) for block in result.content]
+    structured = result.structured_content
+    if structured is not None and not _says(parts, structured):
+        parts.append(Data("json", structured))
+    return tuple(parts)
+
+
+def _part(block: ContentBlock) -> Part:
+    match block:
+        case TextContent(text=text) | EmbeddedResource(resource=TextResourceContents(text=text)):
+            return Text(text)
+        case ImageContent(data=data, mime_type=kind) | AudioContent(data=data, mime_type=kind):
+            return File(kind, base64.b64decode(data))
+        case EmbeddedResource(resource=BlobResourceContents(blob=data, mime_type=kind, uri=uri)):
+            return File(kind or "application/octet-stream", base64.b64decode(data), name=uri)
+        case ResourceLink():
+            about = (block.description, block.mime_type)
+            return Text("\n".join([f"{block.title or block.name}: {block.uri}", *filter(None, about)]))
+    return Text(str(block))
+
+
+def _says(parts: Iterable[Part], structured: Json) -> bool:
+    """Servers put what is no object into one, as its ``result``, and a list into one text an item."""
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    values = [_decoded(text) for text in texts]
+    said: list[Any] = [*texts, *values, texts, values]
+    wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
+    return structured in said or (wrapped and structured["result"] in said)
+
+
+def _decoded(text: str) -> Json:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
