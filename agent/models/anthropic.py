@@ -5,7 +5,7 @@
 What is sent is the payload, as it is: the parameters with every request, as the package's ``create`` takes them. The
 answer is streamed. Thoughts are kept with their signatures and sent back to the model that had them. With ``cache``, the
 provider is told to cache up to the end of the system text and up to the last message. The package's own retries are off,
-since the run's are events; failures: see ``providers``. A stream that ends without a ``stop_reason`` has failed.
+since the run's are events; failures: see ``errors``. A stream that ends without a ``stop_reason`` has failed.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -18,9 +18,7 @@ from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
     counts,
-    cut_short,
     decoded,
-    failures,
     offers,
     package,
     params_of,
@@ -29,6 +27,7 @@ from chatfold.agent.models.common import (
     sent,
     unused,
 )
+from chatfold.agent.models.errors import cut_short, failures
 from chatfold.eventlog import Json, Part, Reasoning, Text
 from chatfold.projections import Message, to_anthropic
 from chatfold.projections.shapes.anthropic import limit_marks

@@ -5,7 +5,7 @@
 
 What is sent is the payload, as it is: the parameters with every request, as the package's ``create`` takes them. The
 answer is streamed. Reasoning is shown and kept where a server tells it, and not sent back: see ``to_openai``. The
-package's own retries are off, since the run's are events; failures: see ``providers``. A stream that ends without a
+package's own retries are off, since the run's are events; failures: see ``errors``. A stream that ends without a
 ``finish_reason`` has failed.
 """
 
@@ -19,9 +19,7 @@ from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
     counts,
-    cut_short,
     decoded,
-    failures,
     offers,
     package,
     params_of,
@@ -30,6 +28,7 @@ from chatfold.agent.models.common import (
     sent,
     unused,
 )
+from chatfold.agent.models.errors import cut_short, failures
 from chatfold.eventlog import Part, Reasoning, Text
 from chatfold.projections import Message, to_openai
 from chatfold.projections.shapes.values import json_text
