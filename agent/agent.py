@@ -305,9 +305,9 @@ class Agent(Conversations):
         with leave_run():  # a tool that begins it does not wait for it
             task = self._start(self._answer(chat, seq, None), chat)
         self._later.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._collect)
 
-    def _ended(self, task: asyncio.Task[Result | None]) -> None:
+    def _collect(self, task: asyncio.Task[Result | None]) -> None:
         self._later.discard(task)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             self._failed.append(error)
@@ -382,7 +382,7 @@ class Agent(Conversations):
             about=await about if isinstance(about, Awaitable) else about,
             folder=self.folder,
             instructions=self.instructions,
-            skills_told="\n\n".join(filter(None, (files.told() for files in self.skills))),
+            skills_told="\n\n".join(filter(None, (files.describe() for files in self.skills))),
         )
 
     def is_wanted_elsewhere(self) -> bool:

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from chatfold.agent.compaction import DEFAULT, Policy, Summarise, aside, compact, due, halved, size
-from chatfold.agent.contexts import cleared, loaded, opened_anew, recalled
+from chatfold.agent.compaction import DEFAULT, Policy, Summarise, compact, due, halve, run_aside, size
+from chatfold.agent.contexts import clear_context, open_context, recall_context, switch_context
 from chatfold.agent.errors import NoSuchContext, PromptTooLarge
 from chatfold.agent.exporting import Form
 from chatfold.agent.live import Live
@@ -22,14 +22,14 @@ from chatfold.agent.messages import (
     ToolCall,
     assistant,
     events_of,
-    injected,
     is_empty,
+    make_injection,
     new_id,
-    parsed,
+    parse_args,
     user,
 )
 from chatfold.agent.moment import Moment
-from chatfold.agent.summary import by_looking
+from chatfold.agent.summary import summarise_by_rules
 from chatfold.agent.views import go_on, open_view
 from chatfold.eventlog import (
     CheckpointSet,
@@ -97,7 +97,7 @@ class Chat(Live):
 
         ``args``: JSON, or the text of a JSON object, as OpenAI writes it. ``call``: the provider's id of the call, if there is one.
         """
-        call, args = call or new_id("call"), parsed(args)
+        call, args = call or new_id("call"), parse_args(args)
         [entry] = await self.record(ToolCalled(call, name, args), run=run)
         return ToolCall(call, name, args, entry.seq)
 
@@ -123,7 +123,7 @@ class Chat(Live):
 
         Without a ``fingerprint`` that is the same content in the same role. ``source``: what added it.
         """
-        event = injected(role, content, fingerprint, source)
+        event = make_injection(role, content, fingerprint, source)
 
         async def once(now: Moment) -> Iterable[Event]:
             prompt = await now._whole_prompt()  # noqa: SLF001 (a chat is a moment)
@@ -137,13 +137,13 @@ class Chat(Live):
         Nothing is recorded twice, compactions stay, and where the client went back the chat is rewound. ``client_history`` says
         what is new. Raises ``OtherHistory`` if the two have nothing in common.
         """
-        from chatfold.agent.client_history import continued  # noqa: PLC0415 (for those who have such clients)
+        from chatfold.agent.client_history import find_new  # noqa: PLC0415 (for those who have such clients)
 
         sent = events_of(history)
 
         async def new(now: Moment) -> Iterable[Event]:
             whole = await now.context_entries(everything=True) if now[contexts].shelf else ()
-            events = continued(await now.context_entries(), sent, chat=self.key, whole=whole, seq=now.seq)
+            events = find_new(await now.context_entries(), sent, chat=self.key, whole=whole, seq=now.seq)
             match events:
                 case (Rewound(to=to, reason=reason), *rest) if not await self._is_here(to, now):
                     # Before the question was carried here we were elsewhere: it stays, and what follows is new.
@@ -161,7 +161,7 @@ class Chat(Live):
     async def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
         new = new_id("ctx")
-        await self.append_if(lambda now: opened_anew(now.view, new, title, reason), run=run)
+        await self.append_if(lambda now: open_context(now.view, new, title, reason), run=run)
         return new
 
     async def load_context(
@@ -179,12 +179,12 @@ class Chat(Live):
         if context_id is None and query is None:
             raise ValueError("which context? Give a query or a context_id")
         chosen = await self._context_of(query or "") if context_id is None else context_id
-        await self.append_if(lambda now: loaded(now.view, chosen, reason, chat=self.key), run=run)
+        await self.append_if(lambda now: switch_context(now.view, chosen, reason, chat=self.key), run=run)
         return chosen
 
     async def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
         """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
-        await self.append_if(lambda now: cleared(now.view, reason), run=run)
+        await self.append_if(lambda now: clear_context(now.view, reason), run=run)
         return self[contexts].active.id
 
     async def _context_of(self, query: str) -> str:
@@ -208,7 +208,7 @@ class Chat(Live):
         except (NoSuchContext, ValueError):  # no letter to search for is no context either
             raise NoSuchContext(f"there is no context {query!r}", chat=self.key, seq=self.seq) from None
         shown = await self.messages(context=context_id)
-        return (await self.record(recalled(context_id, mode, shown), run=run))[0]
+        return (await self.record(recall_context(context_id, mode, shown), run=run))[0]
 
     # --- compaction --------------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class Chat(Live):
         self,
         policy: Policy = DEFAULT,
         *,
-        summarise: Summarise = by_looking,
+        summarise: Summarise = summarise_by_rules,
         trigger: str = "manual",
         count: Counter = estimate,
     ) -> list[Entry]:
@@ -226,12 +226,16 @@ class Chat(Live):
         return await compact(self, policy, summarise, trigger, count)
 
     async def compact_if_due(
-        self, policy: Policy = DEFAULT, *, summarise: Summarise = by_looking, count: Counter = estimate
+        self,
+        policy: Policy = DEFAULT,
+        *,
+        summarise: Summarise = summarise_by_rules,
+        count: Counter = estimate,
     ) -> list[Entry]:
         """The same, if there are more messages or tokens than the policy allows."""
         now = await self.now()
         messages = await now.messages()
-        trigger = await aside(messages, lambda: due(now.view, messages, policy, count))
+        trigger = await run_aside(messages, lambda: due(now.view, messages, policy, count))
         return await compact(self, policy, summarise, trigger, count) if trigger else []
 
     async def compact_after(
@@ -239,7 +243,7 @@ class Chat(Live):
         error: BaseException,
         policy: Policy = DEFAULT,
         *,
-        summarise: Summarise = by_looking,
+        summarise: Summarise = summarise_by_rules,
         count: Counter = estimate,
     ) -> list[Entry]:
         """The same, to half the size, after a provider refused the prompt as too long. Any other error is raised.
@@ -253,7 +257,7 @@ class Chat(Live):
         now = await self.now()
         prompt = await now.cut(count=count)
         refused = max(size(now.view, prompt.messages, count), prompt.tokens.count)
-        tighter = halved(policy, refused)
+        tighter = halve(policy, refused)
         try:
             return await compact(self, tighter, summarise, "provider_error", count)
         except PromptTooLarge as least:

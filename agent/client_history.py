@@ -31,7 +31,7 @@ from chatfold.projections.text import text_of
 _Key: TypeAlias = tuple[str, ...]
 
 
-def continued(
+def find_new(
     history: Sequence[Entry], sent: Sequence[Event], *, chat: str, whole: Sequence[Entry] = (), seq: int = 0
 ) -> tuple[Event, ...]:
     """The events to record after entry ``seq``.
@@ -49,7 +49,7 @@ def continued(
         ruled = [(e.event.role, e.event.parts) for e in history if isinstance(e.event, MessageAdded)]
         new = _new(history, sent, 0)
         first_words = [e for e in new if not (isinstance(e, MessageAdded) and (e.role, e.parts) in ruled)]
-        return (*_imported(first_words, seq + 1),)
+        return (*_import_events(first_words, seq + 1),)
     if not theirs:
         return ()
     start = _start([key for _, key in ours], said)
@@ -73,14 +73,14 @@ def _theirs(history: Sequence[Entry], sent: Sequence[Event], *, tools: bool) -> 
             if known := compactions.get(summary.text):
                 before = sum(seq < known.first for seq, _ in ours)
                 hidden = [key for seq, key in ours if known.first <= seq <= known.last]
-                held = _held([key for _, key in theirs], hidden, before)
+                held = _count_held([key for _, key in theirs], hidden, before)
                 theirs += [(at, key) for key in hidden[held:]]
         elif key := _key(event, tools=tools):
             theirs.append((at, key))
     return theirs
 
 
-def _held(theirs: list[_Key], hidden: list[_Key], before: int) -> int:
+def _count_held(theirs: list[_Key], hidden: list[_Key], before: int) -> int:
     """How much the client holds of what a summary hides: all, nothing, or what an earlier summary stood for.
 
     It stands where ours does, after as many ``before`` it; with a client that holds only the end, right before the summary.
@@ -92,7 +92,7 @@ def _held(theirs: list[_Key], hidden: list[_Key], before: int) -> int:
     return next((held for held in range(most, 0, -1) if theirs[len(theirs) - held :] == hidden[:held]), 0)
 
 
-def _imported(sent: Sequence[Event], seq: int) -> Iterator[Event]:
+def _import_events(sent: Sequence[Event], seq: int) -> Iterator[Event]:
     """A whole history, the first event of which becomes entry ``seq``: summaries are compactions again, at the end."""
     compactions: list[Compacted] = []
     seqs: dict[str, list[int]] = {}  # by the id of a message: what was said and called in it

@@ -96,7 +96,7 @@ def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 DEFAULT = Policy()
 
 
-async def aside(messages: Sequence[Message], work: Callable[[], T]) -> T:
+async def run_aside(messages: Sequence[Message], work: Callable[[], T]) -> T:
     """What is worked out about these messages: on a thread if they are many, so that the event loop goes on."""
     return await asyncio.to_thread(work) if len(messages) > _MANY else work()
 
@@ -130,7 +130,7 @@ async def compact(
 
 async def _tokens(chat: "Chat", count: Counter) -> int:
     messages = await chat.messages()
-    return await aside(messages, lambda: sum(tokens_of(message, count) for message in messages))
+    return await run_aside(messages, lambda: sum(tokens_of(message, count) for message in messages))
 
 
 async def _compact_once(
@@ -138,9 +138,11 @@ async def _compact_once(
 ) -> list[Entry]:
     now = await chat.now()
     messages = await now.messages()
-    plans = await aside(messages, lambda: planned(now.view, messages, policy, count, chat=chat.key))
-    summaries = [await asked(summarise, plan, policy, count, chat=chat.key) for plan in plans]
-    return await chat.append_if(lambda then: committed(plans, summaries, trigger, policy, then.view, count))
+    plans = await run_aside(messages, lambda: make_plans(now.view, messages, policy, count, chat=chat.key))
+    summaries = [await write_summary(summarise, plan, policy, count, chat=chat.key) for plan in plans]
+    return await chat.append_if(
+        lambda then: build_events(plans, summaries, trigger, policy, then.view, count)
+    )
 
 
 def due(view: View, messages: Sequence[Message], policy: Policy, count: Counter = estimate) -> str | None:
@@ -163,7 +165,7 @@ def size(view: View, messages: Sequence[Message], count: Counter = estimate) -> 
     return sum(tokens_of(m, count) for m in messages)
 
 
-def halved(policy: Policy, tokens: int) -> Policy:
+def halve(policy: Policy, tokens: int) -> Policy:
     """For a prompt of so many tokens, by our count, that a provider refused."""
     budget = min(tokens, policy.budget or tokens) // 2
     return msgspec.structs.replace(
@@ -171,7 +173,7 @@ def halved(policy: Policy, tokens: int) -> Policy:
     )
 
 
-def planned(
+def make_plans(
     view: View, messages: Sequence[Message], policy: Policy, count: Counter = estimate, *, chat: str = ""
 ) -> list[Plan]:
     """What to hide so that the rest fits: nothing, the oldest messages, or these and the oldest since the question."""
@@ -274,7 +276,9 @@ def _plan(view: View, hidden: tuple[Message, ...], tokens: int) -> Plan:
     return Plan(first, last, state.active.id, hidden, tokens, seen, tops)
 
 
-async def asked(summarise: Summarise, plan: Plan, policy: Policy, count: Counter, *, chat: str) -> str:
+async def write_summary(
+    summarise: Summarise, plan: Plan, policy: Policy, count: Counter, *, chat: str
+) -> str:
     """The summary; SummaryFailed if there is none that can be used."""
     try:
         async with asyncio.timeout(policy.timeout) as limit:
@@ -293,7 +297,7 @@ async def asked(summarise: Summarise, plan: Plan, policy: Policy, count: Counter
     return summary
 
 
-def committed(
+def build_events(
     plans: Sequence[Plan],
     summaries: Sequence[str],
     trigger: str,

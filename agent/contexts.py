@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from unicodedata import normalize
 
 from chatfold.agent.errors import NoSuchContext
-from chatfold.agent.summary import told
+from chatfold.agent.summary import describe_message
 from chatfold.eventlog import ContextCleared, ContextOpened, ContextRecalled, ContextSwitched, Event, Log
 from chatfold.projections import Contexts, Message, View, calls, contexts, executions
 from chatfold.projections.archive import archived
@@ -32,7 +32,7 @@ def question(view: View) -> tuple[int, ...]:
     """The seqs of what is being asked and done right now."""
     began = max(view[executions].running.values(), default=0)
     asked: list[int] = []
-    for seq, is_answer in _said_back(view):
+    for seq, is_answer in _walk_back(view):
         if not is_answer:
             asked.append(seq)
         elif not (began < seq if began else view[calls].open and not asked):
@@ -40,7 +40,7 @@ def question(view: View) -> tuple[int, ...]:
     return tuple(sorted({*asked, *(call.seq for call in view[calls].open)}))
 
 
-def _said_back(view: View) -> Iterator[tuple[int, bool]]:
+def _walk_back(view: View) -> Iterator[tuple[int, bool]]:
     """The messages of the active context from the newest on: (seq, by an assistant)."""
     state = view[contexts]
     for first, last in reversed(state.spans(state.active.id, view.seq)):
@@ -49,15 +49,15 @@ def _said_back(view: View) -> Iterator[tuple[int, bool]]:
             yield seq, bool(state.answers.within(seq, seq))
 
 
-def opened_anew(view: View, id: str, title: str, reason: str) -> Iterable[Event]:
+def open_context(view: View, id: str, title: str, reason: str) -> Iterable[Event]:
     return (ContextOpened(id, title, reason, question(view)),)
 
 
-def cleared(view: View, reason: str) -> Iterable[Event]:
+def clear_context(view: View, reason: str) -> Iterable[Event]:
     return (ContextCleared(reason, question(view)),)
 
 
-def loaded(view: View, id: str, reason: str, *, chat: str) -> Iterable[Event]:
+def switch_context(view: View, id: str, reason: str, *, chat: str) -> Iterable[Event]:
     """Nothing if it is the active one."""
     state = view[contexts]
     if id == state.active.id:
@@ -67,7 +67,7 @@ def loaded(view: View, id: str, reason: str, *, chat: str) -> Iterable[Event]:
     return (ContextSwitched(id, question(view), reason),)
 
 
-def recalled(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:
+def recall_context(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:
     """``summary``: the newest summary, else a line a message of the last ones; ``recent``: those; ``full``: all."""
     summaries = [message for message in shown if message.kind == "summary"]
     match mode:
@@ -87,7 +87,7 @@ def _lines(messages: Sequence[Message], most: int, recent: int | None = None) ->
     if recent is not None:
         spoken = [i for i, m in enumerate(messages) if text_of(m.parts).strip()]
         messages = messages[spoken[-recent:][0] if spoken else 0 :]
-    lines = [one_line(line, most) for m in messages for line in told(m)]
+    lines = [one_line(line, most) for m in messages for line in describe_message(m)]
     kept: list[str] = []
     for line in reversed(lines):
         if kept and sum(map(len, kept)) + len(line) > _FULL:

@@ -102,7 +102,7 @@ class Live(Moment):
         if head.seq < known.seq:
             raise ChatDeleted("the chat was deleted", chat=self.key, seq=known.seq)
         if head.seq == known.seq and head.link != known.link:
-            raise self._replaced()
+            raise self._replaced_error()
         if head.seq > self.seq:
             await self._take(await self.log.last(self.key, head.seq - self.seq, head.seq))
         return self
@@ -119,7 +119,7 @@ class Live(Moment):
         if not new:
             return
         if new[0].prev != self._head.link:
-            raise self._replaced()
+            raise self._replaced_error()
         if any(type(entry.event) is Redacted for entry in new):
             await self._reopen()
             return
@@ -150,7 +150,7 @@ class Live(Moment):
         self._prompt.let_go()
         self._opened = self.opened.without_entries()
 
-    def _replaced(self) -> ChatDeleted:
+    def _replaced_error(self) -> ChatDeleted:
         return ChatDeleted("another chat of the same key took its place", chat=self.key, seq=self.seq)
 
     async def _reopen(self) -> None:

@@ -42,7 +42,7 @@ _SECRETS = tuple(
 )
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     """The text with what looks like a password or a key as dots."""
     for secret in _SECRETS:
         text = secret.sub(rf"\1{_MASK}", text)

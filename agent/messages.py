@@ -57,31 +57,31 @@ def new_id(kind: str) -> str:
 
 def user(*content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None) -> MessageAdded:
     """What the user says. ``meta`` is kept with it and never sent."""
-    return _said("user", content, origin, meta)
+    return _make_message("user", content, origin, meta)
 
 
 def assistant(
     *content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None
 ) -> MessageAdded:
     """What the assistant says."""
-    return _said("assistant", content, origin, meta)
+    return _make_message("assistant", content, origin, meta)
 
 
 def system(
     *content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None
 ) -> MessageAdded:
     """A rule of the application."""
-    return _said("system", content, origin, meta)
+    return _make_message("system", content, origin, meta)
 
 
-def _said(
+def _make_message(
     role: Role, content: Sequence[Content], origin: Origin, meta: Mapping[str, Json] | None
 ) -> MessageAdded:
     parts, kept = _read(role, content)
     return MessageAdded(role, parts, origin, {**kept, **(meta or {})})
 
 
-def injected(role: Role, content: Sequence[Content], fingerprint: str | None, source: str) -> Injected:
+def make_injection(role: Role, content: Sequence[Content], fingerprint: str | None, source: str) -> Injected:
     """Without a ``fingerprint``, it has that of its role and content."""
     parts, meta = _read(role, content)
     known = fingerprint or xxh3_128_hexdigest(encode_event(MessageAdded(role, parts)).raw)
@@ -101,16 +101,20 @@ def _read(role: Role, content: Sequence[Content]) -> tuple[tuple[Part, ...], dic
             case Mapping() as given:
                 [said] = _messages([given if "role" in given else {"role": role, "content": [given]}])
                 if not isinstance(said, MessageAdded) or said.role != role:
-                    raise InvalidEvent(f"this is no content of a message of role {role!r}: {_named(given)}")
+                    raise InvalidEvent(
+                        f"this is no content of a message of role {role!r}: {_describe(given)}"
+                    )
                 for provider, kept in said.meta.items():
-                    meta[provider] = {**meta.get(provider, {}), **_moved(cast("Any", kept), len(parts))}
+                    meta[provider] = {**meta.get(provider, {}), **_shift(cast("Any", kept), len(parts))}
                 parts += said.parts
             case other:
-                raise InvalidEvent(f"{_named(other)} is no content: give text, a part, or File(media, data)")
+                raise InvalidEvent(
+                    f"{_describe(other)} is no content: give text, a part, or File(media, data)"
+                )
     return tuple(parts), meta
 
 
-def _moved(kept: dict[str, Any], by: int) -> dict[str, Any]:
+def _shift(kept: dict[str, Any], by: int) -> dict[str, Any]:
     """What is kept of parts, by their index, when there are others before them."""
     more = kept.get("parts", {})
     return kept | ({"parts": {str(int(at) + by): one for at, one in more.items()}} if more else {})
@@ -135,7 +139,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         return ToolReturned(self.call, tuple(part for one in content for part in result_parts(one)), failed)
 
 
-def parsed(args: Json) -> Json:
+def parse_args(args: Json) -> Json:
     """The arguments of a call: the text of a JSON object is taken for the object."""
     from chatfold.projections.shapes.parse import arguments_of  # noqa: PLC0415 (for those who have such calls)
 
@@ -163,7 +167,7 @@ def result_parts(value: Any) -> tuple[Part, ...]:
     try:
         return (Data("json", msgspec.to_builtins(plain(value))),)
     except (TypeError, RecursionError):
-        raise InvalidEvent(f"{_named(value)} is no result: give text, parts, or JSON") from None
+        raise InvalidEvent(f"{_describe(value)} is no result: give text, parts, or JSON") from None
 
 
 # --- what providers write, as events -----------------------------------------------------------------------
@@ -176,7 +180,7 @@ def events_of(given: Iterable[Given]) -> list[Event]:
     provider is taken for the message in it.
     """
     if isinstance(given, str | bytes | Mapping):
-        raise InvalidEvent(f"expected a list of messages, got {_named(given)}")
+        raise InvalidEvent(f"expected a list of messages, got {_describe(given)}")
     some = groupby(map(plain, given), key=lambda one: type(one) in EVENTS)
     groups = [(is_event, [*group]) for is_event, group in some]
     read = (group if is_event else _messages(group) for is_event, group in groups)
@@ -195,9 +199,11 @@ def _messages(given: list[Any]) -> list[Event]:
         if isinstance(one, list | tuple):
             raise InvalidEvent("a list is no message: record(*messages), or merge(messages)")
         if not isinstance(one, Mapping):
-            raise InvalidEvent(f"{_named(one)} is no message: give an event, or a provider's dict or object")
+            raise InvalidEvent(
+                f"{_describe(one)} is no message: give an event, or a provider's dict or object"
+            )
         if "content" in one and "role" not in one and one.get("type") != "reasoning":
-            raise InvalidEvent(f"a message without a role: {_named(one)}")
+            raise InvalidEvent(f"a message without a role: {_describe(one)}")
     try:
         groups = [(is_reply, [*some]) for is_reply, some in groupby(given, key=_is_reply)]
         read = (
@@ -222,10 +228,10 @@ def _reply(one: Mapping[str, Any]) -> list[Event]:
             return projections.from_messages([message])
         case {"role": role, "content": content}:
             return projections.from_anthropic([{"role": role, "content": content}], model=model)
-    raise ValueError(f"a reply with no message, or with several: {_named(one)}")
+    raise ValueError(f"a reply with no message, or with several: {_describe(one)}")
 
 
-def _named(value: object) -> str:
+def _describe(value: object) -> str:
     """What it is, in a few words for an error."""
     if isinstance(value, Mapping):
         return f"a dict with {', '.join(sorted(map(repr, value))[:6]) or 'nothing in it'}"

@@ -161,7 +161,7 @@ class Moment:
         if shape not in get_args(Shape):
             raise ValueError(f"no such shape: {shape!r}; there are: {', '.join(get_args(Shape))}")
         if shape == "ui":
-            return await self._shown_to_people(context, most, tokens)
+            return await self._messages_for_ui(context, most, tokens)
         messages = await self._messages(context)
         if most is not None or tokens is not None:  # else it is all of it: there is nothing to count
             messages = cut(messages, most=most, tokens=tokens, count=count).messages
@@ -174,7 +174,7 @@ class Moment:
                 return projections.to_anthropic(messages, model=model)
         return messages
 
-    async def _shown_to_people(self, *unused: object) -> list[dict[str, Any]]:
+    async def _messages_for_ui(self, *unused: object) -> list[dict[str, Any]]:
         from chatfold.projections import to_ui  # noqa: PLC0415 (for those who have such clients)
 
         if any(one is not None for one in unused):

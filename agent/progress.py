@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from chatfold.agent.masking import masked
+from chatfold.agent.masking import mask
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.result import Result
 from chatfold.agent.tools import Outcome
@@ -47,7 +47,7 @@ def answer_step(parts: Iterable[Part], run: str, previous: str = "") -> Step | N
 
 
 def tool_step(call: ToolCall, outcome: Outcome, run: str) -> Step:
-    told = _shell(call, outcome) if call.name == "exec_shell" else _any(call, outcome)
+    told = _digest_shell(call, outcome) if call.name == "exec_shell" else _digest_call(call, outcome)
     return Step("step_finish", told, run, tool=call.name, failed=outcome.failed)
 
 
@@ -60,14 +60,14 @@ def readable(text: str) -> str:
 # --- digests ---------------------------------------------------------------------------------------------
 
 
-def _any(call: ToolCall, outcome: Outcome) -> str:
+def _digest_call(call: ToolCall, outcome: Outcome) -> str:
     """Of an MCP server's tool, too: its name is ``server:tool``."""
     how = "failed" if outcome.failed else "done"
-    told = _told(outcome.parts)
+    told = _describe(outcome.parts)
     return beginning(f"{call.name} {how}: {told}" if told else f"{call.name} {how}", MOST)
 
 
-def _shell(call: ToolCall, outcome: Outcome) -> str:
+def _digest_shell(call: ToolCall, outcome: Outcome) -> str:
     """The command, how it ended, and the beginnings of both of its streams."""
     command = call.args.get("command", "") if isinstance(call.args, dict) else call.args
     lines = [beginning(f"$ {_digest(_string(command))}", _COMMAND)]
@@ -75,7 +75,7 @@ def _shell(call: ToolCall, outcome: Outcome) -> str:
     if (
         not isinstance(said, dict) or "exit_code" not in said
     ):  # it did not come to an end, or not even to a beginning
-        return beginning("\n".join([*lines, _told(outcome.parts)]).strip(), MOST)
+        return beginning("\n".join([*lines, _describe(outcome.parts)]).strip(), MOST)
     lines.append("timed out" if said.get("timed_out") else f"exit code {said.get('exit_code')}")
     streams = {name: _digest(_string(said.get(name))) for name in ("stdout", "stderr")}
     shown = {name: text for name, text in streams.items() if text}
@@ -95,10 +95,10 @@ def _shares(wanted: dict[str, int], room: int) -> dict[str, int]:
 
 
 def _digest(text: str) -> str:
-    return masked(readable(text.lstrip()[:_LOOKED_AT]))
+    return mask(readable(text.lstrip()[:_LOOKED_AT]))
 
 
-def _told(parts: Iterable[Part]) -> str:
+def _describe(parts: Iterable[Part]) -> str:
     return _digest("\n".join(map(_part, parts)))
 
 
@@ -137,14 +137,14 @@ def _words(value: Json) -> Iterator[str]:
             yield f"{len(value)} bytes"
         case dict():
             named = ((f"{key}: ", item) for key, item in value.items() if key != "success")
-            yield from _listed(named, ", ")
+            yield from _list_items(named, ", ")
         case list() | tuple():
-            yield from _listed((("", item) for item in value), "; ")
+            yield from _list_items((("", item) for item in value), "; ")
         case _:
             yield str(value)
 
 
-def _listed(items: Iterable[tuple[str, Json]], separator: str) -> Iterator[str]:
+def _list_items(items: Iterable[tuple[str, Json]], separator: str) -> Iterator[str]:
     for number, (name, item) in enumerate(items):
         yield (separator if number else "") + name
         yield from _words(item)

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from chatfold.agent.chat import Chat
 from chatfold.agent.compaction import DEFAULT, due
 from chatfold.agent.errors import PromptTooLarge, SummaryFailed
-from chatfold.agent.masking import masked
-from chatfold.agent.messages import ToolCall, injected
+from chatfold.agent.masking import mask
+from chatfold.agent.messages import ToolCall, make_injection
 from chatfold.agent.models import ModelFailed, ModelReply, Piece
 from chatfold.agent.models.errors import is_too_long
 from chatfold.agent.moment import Moment
@@ -30,8 +30,8 @@ from chatfold.agent.progress import Step, answer_step, tool_step
 from chatfold.agent.request import Recorded, make_request, record_request
 from chatfold.agent.result import Result, result_of
 from chatfold.agent.run_context import RUNTIME, RunContext, enter, within
-from chatfold.agent.telemetry import Span, observed
-from chatfold.agent.tools import Outcome, failed
+from chatfold.agent.telemetry import Span, measure
+from chatfold.agent.tools import Outcome, fail
 from chatfold.agent.world import World
 from chatfold.eventlog import (
     ChatfoldError,
@@ -96,13 +96,13 @@ class Run:
 
     async def go(self, moment: str) -> Result:
         """Begins, or goes on with, the run; gives what came of it. ``moment``: what the model is told of it."""
-        with self._observed("run", self.agent.name) as span:
+        with self._measure("run", self.agent.name) as span:
             result = await self._go(moment)
             span.usage, span.error = result.usage, result.error
         return result
 
-    def _observed(self, kind: Kind, name: str, call: str = "") -> AbstractContextManager[Span]:
-        return observed(self.agent.observers, Span(kind, name, self.chat.key, self.run, call))
+    def _measure(self, kind: Kind, name: str, call: str = "") -> AbstractContextManager[Span]:
+        return measure(self.agent.observers, Span(kind, name, self.chat.key, self.run, call))
 
     async def _go(self, moment: str) -> Result:
         try:
@@ -121,7 +121,7 @@ class Run:
 
     async def _end(self, outcome: Any, error: str) -> None:
         """A cancellation from here on is too late: it waits until the end is recorded."""
-        ending = asyncio.ensure_future(self._finish(outcome, masked(error)))
+        ending = asyncio.ensure_future(self._finish(outcome, mask(error)))
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
@@ -187,7 +187,7 @@ class Run:
                 is_long = is_too_long(error)
                 if failure is None and not is_long:  # a bug of the model's
                     raise
-                text = masked(str(error))
+                text = mask(str(error))
                 if is_long and tightened < most:
                     tightened += 1
                     await self.record(ModelReturned(error=text, meta={"retry": "compacted"}))
@@ -214,7 +214,7 @@ class Run:
         try:
             await self.chat.compact_if_due(policy, summarise=summarise)
         except SummaryFailed as error:
-            await self.record(Noted("compaction_failed", masked(error.args[0])))
+            await self.record(Noted("compaction_failed", mask(error.args[0])))
         except PromptTooLarge as least:
             if policy != DEFAULT:
                 raise
@@ -257,7 +257,7 @@ class Run:
         if moment and now[contexts].active.id != self._told_in:
             prompt = await now._whole_prompt()  # noqa: SLF001 (a chat is a moment)
             if mark not in prompt.injected:
-                opening.append(injected("system", (moment,), mark, RUNTIME))
+                opening.append(make_injection("system", (moment,), mark, RUNTIME))
         return tuple(opening)
 
     async def _stream(self, payload: dict[str, Any]) -> ModelReply | None:
@@ -280,11 +280,11 @@ class Run:
             if self.interrupted.is_set():
                 return None
             raise ModelFailed("the request was cancelled from within", again=True)
-        return await self._replied(asking.result())
+        return await self._record_reply(asking.result())
 
     async def _listen(self, payload: dict[str, Any]) -> ModelReply:
         reply = None
-        with self._observed("model_call", self.agent.model.name) as span:
+        with self._measure("model_call", self.agent.model.name) as span:
             async for one in self.world.ask(payload):
                 if isinstance(one, Piece):
                     await self._tell(Step("piece", one.text, run=self.run, kind=one.kind))
@@ -295,7 +295,7 @@ class Run:
             span.usage = spent(reply.usage, failed=False)
         return reply
 
-    async def _replied(self, reply: ModelReply) -> ModelReply:
+    async def _record_reply(self, reply: ModelReply) -> ModelReply:
         """Records the words and the calls together, before any tool runs."""
         events: list[Event] = [ModelReturned(reply.usage, reply.stop)]
         if reply.parts or not reply.calls:
@@ -314,7 +314,7 @@ class Run:
         again = [call for call in calls if await self._is_wanted_again(call)]
         for call in calls:
             if call not in again:
-                await self._returned(call, failed(INTERRUPTED))
+                await self._record_result(call, fail(INTERRUPTED))
         await self._use(again)
 
     async def _is_wanted_again(self, call: ToolCall) -> bool:
@@ -335,14 +335,14 @@ class Run:
         tool = self.agent.tools.get(call.name)
         if tool is None:
             known = ", ".join(self.agent.tools) or "none"
-            await self._returned(call, failed(f"there is no tool {call.name!r}; there are: {known}"))
+            await self._record_result(call, fail(f"there is no tool {call.name!r}; there are: {known}"))
         else:
-            with self._observed("tool_call", call.name, call.call) as span:
+            with self._measure("tool_call", call.name, call.call) as span:
                 outcome = await self.world.use_tool(tool, call)
                 span.error = "failed" if outcome.failed else ""
-            await self._returned(call, outcome)
+            await self._record_result(call, outcome)
 
-    async def _returned(self, call: ToolCall, outcome: Outcome) -> None:
+    async def _record_result(self, call: ToolCall, outcome: Outcome) -> None:
         await self.record(ToolReturned(call.call, outcome.parts, outcome.failed))
         await self._tell(tool_step(call, outcome, self.run))
 
@@ -356,7 +356,7 @@ class Run:
             except Exception as error:  # noqa: BLE001 (the callback's, whatever it is)
                 if callback in self._on_step:  # tools are told of side by side
                     self._on_step.remove(callback)
-                await self.record(Noted("callback_failed", masked(f"{type(error).__name__}: {error}")))
+                await self.record(Noted("callback_failed", mask(f"{type(error).__name__}: {error}")))
 
 
 def _is_answered(own: Sequence[Event]) -> bool:

@@ -46,10 +46,10 @@ class Material(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Everything as text, for a model: what was said in full, calls and results in a line each."""
-        return "\n".join(line for message in self.messages for line in told(message))
+        return "\n".join(line for message in self.messages for line in describe_message(message))
 
 
-def told(message: Message, most: int = 500) -> Iterator[str]:
+def describe_message(message: Message, most: int = 500) -> Iterator[str]:
     if text := text_of(message.parts).strip():
         yield f"{message.role}: {text}"
     for call in message.calls:
@@ -59,7 +59,7 @@ def told(message: Message, most: int = 500) -> Iterator[str]:
         yield f"{result.name} {how}: {one_line(words_of(result.parts), most)}"
 
 
-def by_looking(material: Material) -> str:
+def summarise_by_rules(material: Material) -> str:
     sections: dict[str, list[str]] = {name: [] for name in _SECTIONS}
     tools: dict[str, tuple[int, int]] = {}
     _merge(sections, tools, material.previous)
@@ -69,7 +69,9 @@ def by_looking(material: Material) -> str:
         _count(tools, message)
     sections["Tools used"] = [f"{name}: {all_} times, {bad} failed" for name, (all_, bad) in tools.items()]
     for most in range(_LINES, 0, -1):
-        text = "\n".join(_written(sections, most)) or f"{len(material.messages)} messages without words."
+        text = (
+            "\n".join(_write_sections(sections, most)) or f"{len(material.messages)} messages without words."
+        )
         if material.count(text) <= material.limit:
             return text
     return one_line(text, max(1, material.limit // 4))  # few characters are more than four tokens
@@ -106,7 +108,7 @@ def _count(tools: dict[str, tuple[int, int]], message: Message) -> None:
         tools[name] = total + 1, failed + result.failed
 
 
-def _written(sections: dict[str, list[str]], most: int) -> Iterator[str]:
+def _write_sections(sections: dict[str, list[str]], most: int) -> Iterator[str]:
     for name, lines in sections.items():
         kept = list(dict.fromkeys(line for line in lines if line))[-most:]
         if kept:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from chatfold.agent.masking import masked
+from chatfold.agent.masking import mask
 from chatfold.projections.usage import Spent
 
 _log = logging.getLogger("chatfold")
@@ -35,13 +35,13 @@ Observer = Callable[[Span], None]
 
 
 @contextmanager
-def observed(observers: Sequence[Observer], span: Span) -> Iterator[Span]:
+def measure(observers: Sequence[Observer], span: Span) -> Iterator[Span]:
     """Measures what is done inside and tells the observers. One that raises is named in a warning."""
     span.began, began = time.time(), time.perf_counter()
     try:
         yield span
     except BaseException as error:
-        span.error = masked(f"{type(error).__name__}: {error}")
+        span.error = mask(f"{type(error).__name__}: {error}")
         raise
     finally:
         span.seconds = time.perf_counter() - began

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from chatfold.agent.messages import ToolCall
-from chatfold.agent.model_summary import summarise_by
+from chatfold.agent.model_summary import summarise_with
 from chatfold.agent.models import Model, ModelReply, Piece
-from chatfold.agent.summary import Material, by_looking
+from chatfold.agent.summary import Material, summarise_by_rules
 from chatfold.agent.threads import in_thread
 from chatfold.agent.tools import Outcome, Tool, use_tool
 from chatfold.eventlog import Json, Part
@@ -67,7 +67,11 @@ class LiveWorld:
     async def summarise(self, material: Material) -> str:
         summarise, model = self._agent.summarise, self._agent.model
         if summarise is None:
-            return await summarise_by(model, material) if _can_summarise(model) else by_looking(material)
+            return (
+                await summarise_with(model, material)
+                if _can_summarise(model)
+                else summarise_by_rules(material)
+            )
         here = inspect.iscoroutinefunction(summarise)
         summary = summarise(material) if here else await in_thread("summarise", summarise, material)
         return summary if isinstance(summary, str) else await summary

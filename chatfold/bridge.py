@@ -92,7 +92,7 @@ class _Kind(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _bridged(getattr(cls.of, name))
+        return _bridge(getattr(cls.of, name))
 
 
 class Proxy(metaclass=_Kind):
@@ -111,7 +111,7 @@ class Proxy(metaclass=_Kind):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _bridged(call(getattr, self._it, name))
+        return _bridge(call(getattr, self._it, name))
 
     def __getitem__(self, key: Any) -> Any:
         return call(self._it.__getitem__, key)
@@ -153,7 +153,7 @@ def _async_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _async_of(value) for name, value in values.items()}
 
 
-def _bridged(value: Any) -> Any:
+def _bridge(value: Any) -> Any:
     """A method as one without ``await``; anything else as it is, or as a proxy."""
     if not inspect.isroutine(value):
         return proxy_of(value)

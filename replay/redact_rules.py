@@ -21,7 +21,7 @@ from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import NamedTuple, Self, TypeAlias
 
-from chatfold.agent.masking import masked
+from chatfold.agent.masking import mask
 from chatfold.eventlog import ChatfoldError
 
 Replace: TypeAlias = Callable[[str], tuple[str, int]]
@@ -155,7 +155,7 @@ _HINTS = tuple(
     eyj sk- k_live_ k_test_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glpat- xox dop_v1_ shpat_ aiza ya29. pypi- hf_ npm_ sg. akia asia
     """.split()  # noqa: SIM905
 )
-"""Without any of these, ``masked`` finds nothing. Looking for them takes a fiftieth of the time."""
+"""Without any of these, ``mask`` finds nothing. Looking for them takes a fiftieth of the time."""
 
 
 def may_hold_secrets(text: str) -> bool:
@@ -166,14 +166,14 @@ def may_hold_secrets(text: str) -> bool:
 def _masked(text: str) -> tuple[str, int]:
     if not may_hold_secrets(text):
         return text, 0
-    shown = masked(text)
+    shown = mask(text)
     return shown, 0 if shown == text else max(1, shown.count("•••") - text.count("•••"))
 
 
 @lru_cache(4096)
 def names_a_secret(key: str) -> bool:
     """Would what stands after this name be masked? In JSON it is a string of its own."""
-    return len(key) <= 200 and "•" in masked(f"{key}:x9")
+    return len(key) <= 200 and "•" in mask(f"{key}:x9")
 
 
 # --- the rules with a text -------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from chatfold.agent.masking import masked
+from chatfold.agent.masking import mask
 from chatfold.agent.messages import ToolCall
 from chatfold.eventlog import ChatfoldError, Part, Text
 from chatfold.projections import Message
@@ -96,7 +96,7 @@ def settings_of(model: Model) -> dict[str, Any]:
 
 def _looks_secret(value: Any) -> bool:
     written = json.dumps(value, default=repr, ensure_ascii=False)
-    return masked(written) != written
+    return mask(written) != written
 
 
 def payload_of(model: Model) -> str:

@@ -17,17 +17,17 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
-    counts,
-    decoded,
-    offers,
+    add_params,
+    claim_id,
+    decode_args,
+    first_text,
+    keep_counts,
+    offer_tools,
     package,
     params_of,
     real_names,
-    said,
-    sent,
-    unused,
 )
-from chatfold.agent.models.errors import cut_short, failures
+from chatfold.agent.models.errors import cut_short, translate_errors
 from chatfold.eventlog import Json, Part, Reasoning, Text
 from chatfold.projections import Message, to_anthropic
 from chatfold.projections.shapes.anthropic import limit_marks
@@ -74,9 +74,9 @@ class AnthropicModel:
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         names = real_names(payload.get("tools", ()), "input_schema")
         heard = _Heard()
-        with failures(TypeError):  # of a parameter that ``create`` does not know, or of a missing key
+        with translate_errors(TypeError):  # of a parameter that ``create`` does not know, or of a missing key
             stream = await self._client.messages.create(**payload)
-        with failures():
+        with translate_errors():
             async with stream:
                 async for event in stream:
                     for piece in heard.take(event):
@@ -101,13 +101,13 @@ def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> 
         limit_marks(shape.get("system", []), turns)
     payload = {"model": name, "max_tokens": settings["max_tokens"], **shape, "stream": True}
     payload |= _tools(request, turns)
-    return sent(payload, params, tools=bool(request.tools))
+    return add_params(payload, params, tools=bool(request.tools))
 
 
 def _tools(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
     """Those offered. If there are none, a history in which some were used is refused unless they are named."""
     if request.tools:
-        return {"tools": list(offers(request.tools, "input_schema"))}
+        return {"tools": list(offer_tools(request.tools, "input_schema"))}
     blocks = [block for turn in turns for block in turn["content"]]
     used = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
     tools = [{"name": name, "input_schema": {"type": "object", "properties": {}}} for name in used]
@@ -136,7 +136,7 @@ class _Heard:
 
     def take(self, event: Any) -> Iterator[Piece]:
         index = getattr(event, "index", 0)
-        match said(event, "type"):
+        match first_text(event, "type"):
             case "message_start":
                 self._count(getattr(getattr(event, "message", None), "usage", None))
             case "content_block_start":
@@ -146,11 +146,11 @@ class _Heard:
                 yield from self._add(self._blocks[index], getattr(event, "delta", None))
             case "message_delta":
                 self._count(getattr(event, "usage", None))
-                self.stop = said(getattr(event, "delta", None), "stop_reason") or self.stop
+                self.stop = first_text(getattr(event, "delta", None), "stop_reason") or self.stop
 
     def _add(self, block: _Block, delta: Any) -> Iterator[Piece]:
-        block.signature += said(delta, "signature")
-        more = said(delta, "text", "thinking", "partial_json")
+        block.signature += first_text(delta, "signature")
+        more = first_text(delta, "text", "thinking", "partial_json")
         block.text += more
         yield from _pieces(block.kind, more)
 
@@ -164,7 +164,7 @@ class _Heard:
             "cache_read_input_tokens": getattr(usage, "cache_read_input_tokens", None),
             "reasoning_tokens": getattr(details, "thinking_tokens", None),
         }
-        for name, count in counts(told).items():
+        for name, count in keep_counts(told).items():
             self.usage[name] = max(count, self.usage.get(name, 0))
 
     def parts(self, provider: str, model: str) -> tuple[Part, ...]:
@@ -183,9 +183,9 @@ class _Heard:
         taken: set[str] = set()
         return tuple(
             ToolCall(
-                unused(block.id, taken),
+                claim_id(block.id, taken),
                 names.get(block.name, block.name),
-                decoded(block.text or json_text(block.input or {})),
+                decode_args(block.text or json_text(block.input or {})),
             )
             for block in self._blocks.values()
             if block.kind == "tool_use"
@@ -194,11 +194,11 @@ class _Heard:
 
 def _block(start: Any) -> _Block:
     return _Block(
-        said(start, "type"),
-        said(start, "text", "thinking"),
-        said(start, "data", "signature"),
-        said(start, "id"),
-        said(start, "name"),
+        first_text(start, "type"),
+        first_text(start, "text", "thinking"),
+        first_text(start, "data", "signature"),
+        first_text(start, "id"),
+        first_text(start, "name"),
         getattr(start, "input", None),
     )
 

@@ -40,13 +40,13 @@ def params_of(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def sent(payload: dict[str, Any], params: dict[str, Any], *, tools: bool) -> dict[str, Any]:
+def add_params(payload: dict[str, Any], params: dict[str, Any], *, tools: bool) -> dict[str, Any]:
     """The payload with the parameters, which win; None leaves one out. How to use tools is said if there are any."""
     given = {name: plain(value) for name, value in params.items() if tools or name not in _OF_TOOLS}
     return {name: value for name, value in (payload | given).items() if value is not None}
 
 
-def said(given: Any, *names: str) -> str:
+def first_text(given: Any, *names: str) -> str:
     """The first of these attributes that has a text. Servers leave out what they like, and write null."""
     found = (getattr(given, name, None) for name in names)
     return next((text for text in found if isinstance(text, str) and text), "")
@@ -55,7 +55,7 @@ def said(given: Any, *names: str) -> str:
 # --- tools -----------------------------------------------------------------------------------------------
 
 
-def offers(tools: Iterable[ToolSpec], schema: str) -> Iterator[dict[str, Any]]:
+def offer_tools(tools: Iterable[ToolSpec], schema: str) -> Iterator[dict[str, Any]]:
     """Each tool with a name that is accepted and that no other has. ``schema``: what the provider calls that."""
     taken: set[str] = set()
     for tool in tools:
@@ -85,12 +85,12 @@ def real_names(offered: Iterable[Mapping[str, Any]], schema: str) -> dict[str, s
 # --- calls -----------------------------------------------------------------------------------------------
 
 
-def decoded(written: str) -> Json:
+def decode_args(written: str) -> Json:
     """A call's arguments."""
     return arguments_of(written) if written.strip() else {}
 
 
-def unused(id: str, taken: set[str]) -> str:
+def claim_id(id: str, taken: set[str]) -> str:
     """The id of a call, or a new one if there is none or another call of the answer has it; it is taken then."""
     if not id or id in taken:
         id = new_id("call")  # noqa: A001
@@ -98,6 +98,6 @@ def unused(id: str, taken: set[str]) -> str:
     return id
 
 
-def counts(given: Mapping[str, object]) -> dict[str, int]:
+def keep_counts(given: Mapping[str, object]) -> dict[str, int]:
     """Those of the counts that are."""
     return {name: value for name, value in given.items() if type(value) is int and value >= 0}

@@ -30,7 +30,7 @@ _MOST = 2_000  # characters of an error: a proxy's may be a page of HTML
 
 
 @contextmanager
-def failures(*more: type[Exception]) -> Iterator[None]:
+def translate_errors(*more: type[Exception]) -> Iterator[None]:
     """Tells what is raised inside. ``more``: what else is not a bug here, but would be the same again."""
     try:
         yield
@@ -41,7 +41,7 @@ def failures(*more: type[Exception]) -> Iterator[None]:
     except Exception as error:
         where = type(error).__module__.partition(".")[0]
         if where in _PACKAGES:
-            raise _refused(error) from error
+            raise _read_refusal(error) from error
         if where in _TRANSPORTS or isinstance(error, OSError | ValueError):  # cut off, or garbled
             raise ModelFailed(_text(error), again=True) from error
         raise
@@ -51,7 +51,7 @@ def cut_short() -> ModelFailed:
     return ModelFailed("the model's answer ended before it was complete", again=True)
 
 
-def _refused(error: Exception) -> ModelFailed:
+def _read_refusal(error: Exception) -> ModelFailed:
     """What a package made of an error: with a status, without one if it came in the middle of an answer or by no answer."""
     headers = getattr(getattr(error, "response", None), "headers", {})
     status, kinds = getattr(error, "status_code", 0), _kinds(getattr(error, "body", None))

@@ -18,17 +18,17 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
-    counts,
-    decoded,
-    offers,
+    add_params,
+    claim_id,
+    decode_args,
+    first_text,
+    keep_counts,
+    offer_tools,
     package,
     params_of,
     real_names,
-    said,
-    sent,
-    unused,
 )
-from chatfold.agent.models.errors import cut_short, failures
+from chatfold.agent.models.errors import cut_short, translate_errors
 from chatfold.eventlog import Part, Reasoning, Text
 from chatfold.projections import Message, to_openai
 from chatfold.projections.shapes.values import json_text
@@ -71,9 +71,9 @@ class OpenAIModel:
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         names = real_names((tool["function"] for tool in payload.get("tools", ())), "parameters")
         heard = _Heard()
-        with failures(TypeError):  # of a parameter that ``create`` does not know
+        with translate_errors(TypeError):  # of a parameter that ``create`` does not know
             stream = await self._client.chat.completions.create(**payload)
-        with failures():
+        with translate_errors():
             async with stream:
                 async for chunk in stream:
                     for piece in heard.take(chunk):
@@ -81,7 +81,7 @@ class OpenAIModel:
         if not heard.stop:
             raise cut_short()
         parts = heard.parts(self.provider, self.name)
-        yield ModelReply(parts, heard.calls.asked(names), heard.usage, heard.stop)
+        yield ModelReply(parts, heard.calls.finish(names), heard.usage, heard.stop)
 
 
 def openai_payload(request: Request, name: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -94,9 +94,9 @@ def openai_payload(request: Request, name: str, params: dict[str, Any]) -> dict[
         "stream_options": {"include_usage": True},
     }
     if request.tools:
-        offered = offers(request.tools, "parameters")
+        offered = offer_tools(request.tools, "parameters")
         payload["tools"] = [{"type": "function", "function": function} for function in offered]
-    return sent(payload, params, tools=bool(request.tools))
+    return add_params(payload, params, tools=bool(request.tools))
 
 
 def _ending_with_a_question(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -130,7 +130,7 @@ class _Heard:
                 yield piece
             for call in getattr(delta, "tool_calls", None) or ():
                 self.calls.take(call)
-            self.stop = said(choice, "finish_reason") or self.stop
+            self.stop = first_text(choice, "finish_reason") or self.stop
 
     def parts(self, provider: str, model: str) -> tuple[Part, ...]:
         thought, text = ("".join(words) for words in self._words.values())
@@ -140,11 +140,11 @@ class _Heard:
 
 def _pieces(delta: Any) -> Iterator[Piece]:
     """The words of a delta, under whatever name; what the model says when it refuses is said to the user, too."""
-    if thought := said(delta, "reasoning_content", "reasoning"):
+    if thought := first_text(delta, "reasoning_content", "reasoning"):
         yield Piece(thought, "reasoning")
     content = getattr(delta, "content", None)
     yield from _texts(content if isinstance(content, list) else [content])
-    yield from _texts([said(delta, "refusal")])
+    yield from _texts([first_text(delta, "refusal")])
 
 
 def _texts(parts: list[Any], kind: Kind = "text") -> Iterator[Piece]:
@@ -161,7 +161,7 @@ def _usage(usage: Any) -> dict[str, int]:
     read = getattr(usage, "prompt_tokens_details", None)
     written = getattr(usage, "completion_tokens_details", None)
     cached = getattr(read, "cached_tokens", None)
-    return counts(
+    return keep_counts(
         {
             "prompt_tokens": getattr(usage, "prompt_tokens", None),
             "completion_tokens": getattr(usage, "completion_tokens", None),
@@ -222,11 +222,11 @@ class _Calls:
         same = (call for call in newest if fragment.id and call.id == fragment.id)
         return next(same, newest[0] if newest else None)
 
-    def asked(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
+    def finish(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
         """All of them, complete, by the names that the tools really have, each with an id of its own."""
         taken: set[str] = set()
         return tuple(
-            ToolCall(unused(call.id, taken), names.get(call.name, call.name), decoded(call.arguments))
+            ToolCall(claim_id(call.id, taken), names.get(call.name, call.name), decode_args(call.arguments))
             for call in self._calls
         )
 
@@ -236,8 +236,8 @@ def _fragment(delta: Any) -> _Call:
     arguments = getattr(function, "arguments", None)
     return _Call(
         index if isinstance(index, int) else None,
-        said(delta, "id"),
-        said(function, "name"),
+        first_text(delta, "id"),
+        first_text(function, "name"),
         arguments if isinstance(arguments, str) else "" if arguments is None else json_text(arguments),
     )
 

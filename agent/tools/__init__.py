@@ -149,27 +149,27 @@ async def use_tool(tool: Tool, args: Json, *, seconds: float, most: int) -> Outc
     try:
         async with asyncio.timeout(seconds) as limit:
             value = await tool.call(args)
-        return _kept(value, most)
+        return _keep(value, most)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return failed("CancelledError: the tool was cancelled from within")
+        return fail("CancelledError: the tool was cancelled from within")
     except Exception as error:  # noqa: BLE001 (a tool's, whatever it is, and told as its result)
         if limit.expired():
-            return failed(f"TimeoutError: no result within {seconds:g} s")
-        return failed(f"{type(error).__name__}: {error}")
+            return fail(f"TimeoutError: no result within {seconds:g} s")
+        return fail(f"{type(error).__name__}: {error}")
 
 
-def _kept(value: Any, most: int) -> Outcome:
+def _keep(value: Any, most: int) -> Outcome:
     """What a tool returned, as a log can hold it; raises if none can."""
     outcome = value if isinstance(value, Outcome) else Outcome(_parts(value), _says_failed(value))
-    parts = tuple(_shortened(part, most) for part in outcome.parts)
+    parts = tuple(_shorten(part, most) for part in outcome.parts)
     encode_event(ToolReturned("", parts))
     return Outcome(parts, outcome.failed)
 
 
-def failed(text: str) -> Outcome:
+def fail(text: str) -> Outcome:
     return Outcome((Text(text),), failed=True)
 
 
@@ -184,7 +184,7 @@ def _parts(value: Any) -> tuple[Part, ...]:
         return (Text(repr(value)),)
 
 
-def _shortened(part: Part, most: int) -> Part:
+def _shorten(part: Part, most: int) -> Part:
     """Beginning and end of a text that is too long, and how much is missing."""
     if isinstance(part, Data) and len(text := json_text(part.data)) > most:
         part = Text(text)

@@ -35,7 +35,7 @@ async def chat_context_new(
     """
     left = await _active()
     await current_run().chat.new_context(title, reason, run=current_run().run)
-    return await _moved(left)
+    return await _report_move(left)
 
 
 @tool
@@ -51,11 +51,15 @@ async def chat_context_load(
     left, chat = await _active(), current_run().chat
     try:
         if mode is not None:
-            return await _shown(contextId or await chat.find_context(query or ""), mode)
+            return await _show(contextId or await chat.find_context(query or ""), mode)
         chosen = await chat.load_context(query or None, context_id=contextId or None, run=current_run().run)
     except (NoSuchContext, ValueError) as refused:
-        return _failed(str(refused.args[0]))
-    return {"success": True, "contextId": chosen, "changed": False} if chosen == left else await _moved(left)
+        return _fail(str(refused.args[0]))
+    return (
+        {"success": True, "contextId": chosen, "changed": False}
+        if chosen == left
+        else await _report_move(left)
+    )
 
 
 @tool(after_crash="again")
@@ -73,7 +77,7 @@ async def chat_context_clear_active() -> _Object:
     """Puts an empty context in the place of the current one, which is shelved."""
     left = await _active()
     await current_run().chat.clear_context("cleared", run=current_run().run)
-    return await _moved(left)
+    return await _report_move(left)
 
 
 @tool
@@ -82,20 +86,20 @@ async def chat_context_recall(
     mode: _Mode = "summary",
 ) -> _Object:
     """Shows an archived context for reference, without going back to it."""
-    return await _shown(contextId, mode)
+    return await _show(contextId, mode)
 
 
-async def _shown(context: str, mode: _Mode) -> _Object:
+async def _show(context: str, mode: _Mode) -> _Object:
     if context == await _active():
-        return _failed("this is the active context")
+        return _fail("this is the active context")
     try:
         await current_run().chat.recall(context, mode, run=current_run().run)
     except NoSuchContext as refused:
-        return _failed(str(refused.args[0]))
+        return _fail(str(refused.args[0]))
     return {"success": True, "contextId": context, "mode": mode}
 
 
-def _failed(why: str) -> _Object:
+def _fail(why: str) -> _Object:
     return {"success": False, "error": f"{why}; chat_context_list tells which contexts there are"}
 
 
@@ -103,7 +107,7 @@ async def _active() -> str:
     return (await current_run().chat.now())[contexts].active.id
 
 
-async def _moved(left: str) -> _Object:
+async def _report_move(left: str) -> _Object:
     """Where we are now, and what became of the context that was left: nothing, if there was nothing in it."""
     current_run().begin_anew()
     now = await current_run().chat.now()

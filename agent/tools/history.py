@@ -102,12 +102,12 @@ async def chat_load_history(
     max_chars: Annotated[int, Meta(ge=500, le=50_000)] = _MOST,
 ) -> _Object:
     """Shows the newest messages of this chat, in whatever context they were, without the current question."""
-    rows = await _said(current_run(), keyword.casefold(), offset + count + 1)
+    rows = await _read_messages(current_run(), keyword.casefold(), offset + count + 1)
     wanted = rows[offset : offset + count]
-    lines = [f"[{_time(row['ts'])}] {row['role']}: {_indented(row['text'])}" for row in wanted]
+    lines = [f"[{_time(row['ts'])}] {row['role']}: {_indent(row['text'])}" for row in wanted]
     text, kept = _fitting(HISTORY, lines, max_chars)
-    refused = await _shown(inject_assistant_once, "chat_history", text) if kept else None
-    return _told(refused, loaded=kept, left_out=len(wanted) - kept, more=len(rows) > offset + count)
+    refused = await _show(inject_assistant_once, "chat_history", text) if kept else None
+    return _report(refused, loaded=kept, left_out=len(wanted) - kept, more=len(rows) > offset + count)
 
 
 @tool(after_crash="again")
@@ -118,11 +118,11 @@ async def agent_load_context(count: _Count = 20, offset: _Offset = 0) -> _Object
     past = [done for done in newest if done.request_id != run.run]
     wanted = past[offset : offset + count]
     text, kept = _fitting(WORK, [_digest(done) for done in wanted], _MOST)
-    refused = await _shown(inject_system_once, "agent_context", text) if kept else None
-    return _told(refused, loaded=kept, left_out=len(wanted) - kept, more=len(past) > offset + count)
+    refused = await _show(inject_system_once, "agent_context", text) if kept else None
+    return _report(refused, loaded=kept, left_out=len(wanted) - kept, more=len(past) > offset + count)
 
 
-async def _said(run: RunContext, keyword: str, enough: int) -> list[_Object]:
+async def _read_messages(run: RunContext, keyword: str, enough: int) -> list[_Object]:
     """So many rows of the transcript, the newest first, from before the question that this run is about."""
     began = run.chat[executions].running.get(run.run, run.chat.seq + 1)
     kept: list[Entry] = []
@@ -161,14 +161,14 @@ def _digest(done: Done) -> str:
     lines = [f"run {done.request_id} ({how})", f"asked: {one_line(done.user_preview, 300)}"]
     lines.append(f"answered: {one_line(done.output_preview, 300)}")
     tools = [f"{use.tool} {_how(use.success)} {one_line(use.error, 100)}".strip() for use in done.tool_calls]
-    return _indented("\n".join([*lines, *([f"tools: {one_line(', '.join(tools), 500)}"] if tools else [])]))
+    return _indent("\n".join([*lines, *([f"tools: {one_line(', '.join(tools), 500)}"] if tools else [])]))
 
 
 def _how(success: bool | None) -> str:
     return {True: "ok", False: "failed", None: "without a result"}[success]
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n    ".join(clean(text).splitlines())
 
 
@@ -186,12 +186,12 @@ def _fitting(label: str, blocks: Sequence[str], most: int) -> tuple[str, int]:
     return label + note + "\n".join(reversed(kept)), len(kept)
 
 
-async def _shown(inject: Callable[..., Awaitable[Refusal | None]], source: str, text: str) -> Refusal | None:
+async def _show(inject: Callable[..., Awaitable[Refusal | None]], source: str, text: str) -> Refusal | None:
     """The fingerprint is that of all of the content, and of nothing but the content."""
     return await inject(text, fingerprint=f"{source}:{xxh3_128_hexdigest(text.encode())}", source=source)
 
 
-def _told(refused: Refusal | None, **told: object) -> _Object:
+def _report(refused: Refusal | None, **told: object) -> _Object:
     if refused is None or refused == "duplicate":
         return {"success": True, **told, "already_shown": refused is not None}
     return {"success": False, "error": f"nothing more can be shown in this run: {refused}"}

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import msgspec
 
-from chatfold.agent.masking import masked
+from chatfold.agent.masking import mask
 from chatfold.agent.tools import BadArguments, Outcome, Tool, by_name
 from chatfold.eventlog import ChatfoldError, Json
 
@@ -65,7 +65,7 @@ class Stdio:
         self.stderr = stderr
 
     def __str__(self) -> str:
-        return masked(shlex.join((self.command, *self.args)))
+        return mask(shlex.join((self.command, *self.args)))
 
 
 class Http(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Http(msgspec.Struct, frozen=True):
     gone = "was lost, and cannot be reached again"
 
     def __str__(self) -> str:
-        return masked(self.url)
+        return mask(self.url)
 
 
 Address: TypeAlias = Stdio | Http
@@ -107,7 +107,7 @@ async def mcp_tools(
         by_name(tools)
         yield tools
     finally:
-        await life.all_ended([server.close() for server in held])
+        await life.wait_all([server.close() for server in held])
 
 
 def _life() -> "type[Life]":
@@ -154,10 +154,10 @@ class _Server:
 
         if not isinstance(args, dict | None):
             raise BadArguments(f"Expected `object`, got `{type(args).__name__}`")
-        result = await self._called(tool, may_repeat, args or {})
+        result = await self._call_tool(tool, may_repeat, args or {})
         return Outcome(parts_of(result), bool(result.is_error))
 
-    async def _called(self, tool: str, may_repeat: bool, args: dict[str, Any]) -> "CallToolResult":
+    async def _call_tool(self, tool: str, may_repeat: bool, args: dict[str, Any]) -> "CallToolResult":
         for _ in range(2 if may_repeat else 1):
             life = await self._living()
             try:

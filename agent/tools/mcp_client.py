@@ -77,7 +77,7 @@ class Life:
         self.over.set()
 
     @staticmethod
-    async def all_ended(lives: Iterable["Life"]) -> None:
+    async def wait_all(lives: Iterable["Life"]) -> None:
         """Waits for it also if cancelled meanwhile, so that no process is left; it takes a few seconds at most."""
         tasks = [life.task for life in lives]
         cancelled: asyncio.CancelledError | None = None
@@ -92,21 +92,21 @@ class Life:
     async def _live(self, at: Address, seconds: float, before: "Life | None") -> None:
         try:
             if before is not None:
-                await self.all_ended([before])
+                await self.wait_all([before])
             async with asyncio.timeout(seconds) as limit:
                 await self._hold(at, limit)
         except TimeoutError:
             self._why = f"no answer within {seconds:g} s"
         except Exception as error:  # noqa: BLE001 (of the server, the transport or the client)
-            self._why = _told(error)
+            self._why = _describe(error)
         finally:
             self.over.set()
             self._ready.set()
 
     async def _hold(self, at: Address, limit: asyncio.Timeout) -> None:
-        async with _connected(at, self.over) as client:
+        async with _connect(at, self.over) as client:
             self.client = client
-            self.listed = await _listed(client)
+            self.listed = await _list_tools(client)
             limit.reschedule(None)
             self._answered = True
             self._ready.set()
@@ -114,7 +114,7 @@ class Life:
             limit.reschedule(asyncio.get_running_loop().time() + GOODBYE)
 
 
-async def _listed(client: Client) -> list[Tool]:
+async def _list_tools(client: Client) -> list[Tool]:
     """All pages. One that never ends is ended by the time limit."""
     page = await client.list_tools()
     tools = page.tools
@@ -124,7 +124,7 @@ async def _listed(client: Client) -> list[Tool]:
     return tools
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """The cause of a group of errors: rather the transport's than the client's, which only says that it is closed."""
     leaves = _leaves(error)
     cause = next((leaf for leaf in leaves if not isinstance(leaf, MCPError)), leaves[0])
@@ -142,7 +142,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
 # --- transports ------------------------------------------------------------------------------------------
 
 
-def _connected(at: Address, over: asyncio.Event) -> AbstractAsyncContextManager[Client]:
+def _connect(at: Address, over: asyncio.Event) -> AbstractAsyncContextManager[Client]:
     return _over_http(at) if isinstance(at, Http) else _over_stdio(at, over)
 
 
@@ -159,12 +159,12 @@ async def _over_http(at: Http) -> AsyncIterator[Client]:
 async def _over_stdio(at: Stdio, over: asyncio.Event) -> AsyncIterator[Client]:
     program = StdioServerParameters(command=at.command, args=list(at.args), env=at.env, cwd=at.cwd)
     stderr = at.stderr or cast("Any", sys.__stderr__)
-    async with Client(_watched(stdio_client(program, stderr), over), cache=None) as client:
+    async with Client(_watch(stdio_client(program, stderr), over), cache=None) as client:
         yield client
 
 
 @asynccontextmanager
-async def _watched(transport: AbstractAsyncContextManager[Any], over: asyncio.Event) -> AsyncIterator[Any]:
+async def _watch(transport: AbstractAsyncContextManager[Any], over: asyncio.Event) -> AsyncIterator[Any]:
     async with transport as (messages, write):
         try:
             yield _Messages(messages, over), write
@@ -245,13 +245,13 @@ def _part(block: ContentBlock) -> Part:
 def _says(parts: Iterable[Part], structured: Json) -> bool:
     """Servers put what is no object into one, as its ``result``, and a list into one text an item."""
     texts = [part.text for part in parts if isinstance(part, Text)]
-    values = [_decoded(text) for text in texts]
+    values = [_decode(text) for text in texts]
     said: list[Any] = [*texts, *values, texts, values]
     wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
     return structured in said or (wrapped and structured["result"] in said)
 
 
-def _decoded(text: str) -> Json:
+def _decode(text: str) -> Json:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -33,23 +33,23 @@ def send_tool(*, after_crash: Literal["interrupted", "again"] = "interrupted") -
         """Sends a message to the user. Nothing reaches them in any other way."""
         run, parts = current_run(), (Text(clean(text)),)
         if run.send is None:
-            return _failed("this agent has no way to send anything")
+            return _fail("this agent has no way to send anything")
         if not text.strip():
-            return _failed("there is nothing to send")
+            return _fail("there is nothing to send")
         call = await _own_call(run)
-        match before := await _before(run, call, parts):
+        match before := await _find_before(run, call, parts):
             case SendConfirmed():
                 return {"success": True}
             case SendFailed(error=error):
-                return _failed(error)
+                return _fail(error)
             case SendRequested() if after_crash == "interrupted":
-                return _failed(UNKNOWN)
-        return await _sent(run, before.send if before else await _requested(run, call, parts), parts)
+                return _fail(UNKNOWN)
+        return await _send(run, before.send if before else await _request(run, call, parts), parts)
 
     return chat_send
 
 
-def _failed(why: str) -> dict[str, Any]:
+def _fail(why: str) -> dict[str, Any]:
     return {"success": False, "error": why}
 
 
@@ -63,7 +63,7 @@ def _ids(call: ToolCall) -> tuple[str, str]:
     return call.call, f"{call.call}#{call.seq}"
 
 
-async def _before(run: RunContext, call: ToolCall, parts: tuple[Text]) -> _Sending | None:
+async def _find_before(run: RunContext, call: ToolCall, parts: tuple[Text]) -> _Sending | None:
     """How far this very send came, if the call was made before."""
     last: _Sending | None = None
     async for entry in run.chat.entries(call.seq):
@@ -75,7 +75,7 @@ async def _before(run: RunContext, call: ToolCall, parts: tuple[Text]) -> _Sendi
     return last
 
 
-async def _requested(run: RunContext, call: ToolCall, parts: tuple[Text]) -> str:
+async def _request(run: RunContext, call: ToolCall, parts: tuple[Text]) -> str:
     for send in _ids(call):
         with suppress(IdConflict):
             [entry] = await run.record(SendRequested(send, parts), id=f"send:{send}")
@@ -84,13 +84,13 @@ async def _requested(run: RunContext, call: ToolCall, parts: tuple[Text]) -> str
     raise AssertionError("a seq is of one entry")
 
 
-async def _sent(run: RunContext, send: str, parts: tuple[Text]) -> dict[str, Any]:
+async def _send(run: RunContext, send: str, parts: tuple[Text]) -> dict[str, Any]:
     assert run.send is not None
     try:
         await run.send(run.chat.key, send, parts)
     except Exception as error:  # noqa: BLE001 (the embedder's, whatever it is)
         failure = SendFailed(send, f"{type(error).__name__}: {error}")
         await run.record(failure)
-        return _failed(failure.error)
+        return _fail(failure.error)
     await run.record(SendConfirmed(send))
     return {"success": True}

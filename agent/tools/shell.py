@@ -88,7 +88,7 @@ async def _run(
     out, err = _Kept(most), _Kept(most)
     timed_out = False
     async with _reading(out) as (to_out, out_end), _reading(err) as (to_err, err_end):
-        starting = asyncio.create_task(_started(command, cwd, env, to_out, to_err))
+        starting = asyncio.create_task(_start(command, cwd, env, to_out, to_err))
         try:
             process = await asyncio.shield(starting)
             async with asyncio.timeout(seconds):
@@ -96,7 +96,7 @@ async def _run(
         except TimeoutError:
             timed_out = True
         finally:
-            await _ended(await starting, grace)  # also if we were cancelled while it started
+            await _end(await starting, grace)  # also if we were cancelled while it started
         await asyncio.wait((out_end, err_end), timeout=grace)
     code = None if timed_out else process.returncode
     result = {"success": code == 0, "exit_code": code, "stdout": out.text(), "stderr": err.text()}
@@ -106,7 +106,7 @@ async def _run(
 # --- processes -------------------------------------------------------------------------------------------
 
 
-async def _started(
+async def _start(
     command: str, cwd: Path, env: Mapping[str, str], to_out: IO[bytes], to_err: IO[bytes]
 ) -> asyncio.subprocess.Process:
     with to_out, to_err:
@@ -121,22 +121,22 @@ async def _started(
         )
 
 
-async def _ended(process: asyncio.subprocess.Process, grace: float) -> None:
+async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
     """Nothing of the group is left. If we are cancelled during its grace, it has none."""
     group = process.pid
     try:
         _signal(group, signal.SIGTERM)
-        await _gone(group, grace)
+        await _wait_gone(group, grace)
     finally:
         _signal(group, signal.SIGKILL)
         with suppress(TimeoutError):  # cancelled, too: or the loop may be closed before it hears of the end
             async with asyncio.timeout(max(grace, 1.0)):  # SIGKILL is quick, but a busy machine is not
                 await process.wait()
-    await _gone(group, grace / 4)
+    await _wait_gone(group, grace / 4)
     _bury(group)
 
 
-async def _gone(group: int, seconds: float) -> None:
+async def _wait_gone(group: int, seconds: float) -> None:
     """Waits for that, not for ever: who is dead and was adopted by a careless process still answers."""
     end = asyncio.get_running_loop().time() + seconds
     while _signal(group, 0) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 (nobody tells us)

@@ -89,7 +89,7 @@ class SkillFiles:
                 unusable[folder.name] = f"{first.folder.name!r} has the same name: {skill.name}"
         self.skills, self.unusable = found, unusable
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """For the system prompt: which skills there are. Nothing if there are none."""
         lines = [f"- {skill.name}: {one_line(skill.description, 300)}" for skill in self.skills.values()]
         kept = list(_fitting(lines, _TOLD))
@@ -126,13 +126,13 @@ def _tools(files: SkillFiles) -> tuple[Tool, ...]:
                 "success": False,
                 "error": f"there is no skill {beginning(name, 100)!r}; there are: {known}",
             }
-        new = await _activated(skill)
+        new = await _activate(skill)
         return {"success": True, "name": name, "folder": str(skill.folder), "already_in_use": not new}
 
     return skills_list, skills_load
 
 
-async def _activated(skill: Skill) -> bool:
+async def _activate(skill: Skill) -> bool:
     """Is it new? Decided about the chat as it is at that moment: tools run side by side."""
 
     def once(now: Moment) -> Iterable[Event]:
@@ -174,7 +174,7 @@ def read_skill(folder: Path) -> Skill:
         source = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Unusable("SKILL.md is not UTF-8") from None
-    head, text = _parted(source.replace("\r\n", "\n").replace("\r", "\n"))
+    head, text = _part(source.replace("\r\n", "\n").replace("\r", "\n"))
     fields = _fields(head)
     name, description = (one_line(fields.get(field, ""), _DESCRIPTION) for field in ("name", "description"))
     if not 0 < len(name) <= _NAME:
@@ -186,7 +186,7 @@ def read_skill(folder: Path) -> Skill:
     return Skill(name, description, text, folder)
 
 
-def _parted(source: str) -> tuple[list[str], str]:
+def _part(source: str) -> tuple[list[str], str]:
     """The lines between the dashes, and the text after them."""
     lines = source.split("\n")
     fences = [number for number, line in enumerate(lines) if line.rstrip() == _FENCE]

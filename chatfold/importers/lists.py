@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chatfold.agent.client_history import continued
+from chatfold.agent.client_history import find_new
 from chatfold.eventlog import ChatStarted, Event
 from chatfold.importers.head import Head, Object, decode_value
 from chatfold.importers.items import Format, Item, Keys, Problem, Rewritten, Session
@@ -112,7 +112,7 @@ class ListSession(Session):
                 sent = from_anthropic(good, first, model=model)
             case _:
                 sent = from_openai(good)
-        return list(continued((), sent, chat=self.key, seq=1))
+        return list(find_new((), sent, chat=self.key, seq=1))
 
     def _readable(self, messages: list[Object]) -> list[Object]:
         read: dict[str, Any] = {

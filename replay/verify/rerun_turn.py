@@ -16,7 +16,7 @@ import msgspec
 from chatfold.agent import CHAT_TOOLS, Agent, Chat, Result, Store
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelFailed, ModelReply, Piece, fingerprint
-from chatfold.agent.tools import Outcome, Tool, failed
+from chatfold.agent.tools import Outcome, Tool, fail
 from chatfold.agent.world import LiveWorld
 from chatfold.eventlog import (
     ChatExists,
@@ -128,7 +128,7 @@ class _Recorded(LiveWorld):
         found = self._results.get(_mark(name, args), [])
         if not found:
             self._missed = f"{name} was not called with these arguments in the original turn: {_text(args)}"
-            return failed(f"NotRecorded: {self._missed}")
+            return fail(f"NotRecorded: {self._missed}")
         return found.pop(0) if len(found) > 1 else found[0]
 
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:

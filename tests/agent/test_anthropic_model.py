@@ -14,7 +14,7 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import Piece, Request
 from chatfold.agent.models.anthropic import MAX_TOKENS, AnthropicModel
 from chatfold.agent.models.errors import is_too_long
-from chatfold.agent.summary import by_looking
+from chatfold.agent.summary import summarise_by_rules
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
 from chatfold.projections import Message
 from chatfold.projections.prompt import Call, Result
@@ -294,7 +294,11 @@ async def test_a_run_waits_and_compacts_and_uses_no_tool_twice(connect: Connect)
         for number in range(12):
             await chat.record(user(f"question {number} " + "long " * 200), assistant(f"answer {number}"))
         agent = Agent(
-            model=connect(server), tools=[read], store=store, policy=Policy(summary=100), summarise=by_looking
+            model=connect(server),
+            tools=[read],
+            store=store,
+            policy=Policy(summary=100),
+            summarise=summarise_by_rules,
         )
         result = await agent.run("Why does the lexer drop newlines?", chat="c")
         entries: list[Entry] = [entry async for entry in (await store.chat("c")).entries(1)]

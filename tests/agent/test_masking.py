@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent.masking import masked
+from chatfold.agent.masking import mask
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.progress import tool_step
 from chatfold.agent.tools import Outcome
@@ -72,18 +72,18 @@ HEREDOCS = [
 
 @pytest.mark.parametrize("command", [*COMMANDS, *HEREDOCS])
 def test_a_secret_in_a_command_is_masked_and_once_is_enough(command: str) -> None:
-    hidden = masked(command)
+    hidden = mask(command)
     assert SECRET not in hidden
     assert "•••" in hidden
-    assert masked(hidden) == hidden
+    assert mask(hidden) == hidden
     outcome = Outcome((Data("json", {"exit_code": 0, "stdout": command, "stderr": ""}),))
     assert SECRET not in tool_step(ToolCall("c1", "exec_shell", {"command": command}, 1), outcome, "r1").text
 
 
 def test_what_is_around_a_secret_is_left_as_it_is() -> None:
-    assert masked(f"A=1 TOKEN={SECRET} ./x --v 'y z'") == "A=1 TOKEN=••• ./x --v 'y z'"
-    assert masked(f"curl 'https://x/y?token={SECRET}&q=1'") == "curl 'https://x/y?token=•••&q=1'"
-    assert masked(HEREDOCS[0]).splitlines()[2:] == ["password: •••", "port: 5", "EOF"]
+    assert mask(f"A=1 TOKEN={SECRET} ./x --v 'y z'") == "A=1 TOKEN=••• ./x --v 'y z'"
+    assert mask(f"curl 'https://x/y?token={SECRET}&q=1'") == "curl 'https://x/y?token=•••&q=1'"
+    assert mask(HEREDOCS[0]).splitlines()[2:] == ["password: •••", "port: 5", "EOF"]
 
 
 HARMLESS = """
@@ -118,7 +118,7 @@ if [ "$token" == "$other" ]; then exit; fi
 
 @pytest.mark.parametrize("command", HARMLESS)
 def test_what_is_no_secret_is_not_masked(command: str) -> None:
-    assert masked(command) == command
+    assert mask(command) == command
 
 
 UNITS = """a a- token token= token=" token=' --token --a --a- :// ://a: ://:::@ curl curl_-u_a: mysql mysql_-p bearer eyJaaaaaaaa.
@@ -132,7 +132,7 @@ def test_no_text_makes_masking_slow(unit: str) -> None:
     for size in (25_000, 100_000):
         text = (unit * size)[:size]
         began = time.thread_time()
-        masked(text)
+        mask(text)
         took.append(time.thread_time() - began)
     assert took[1] < max(0.5, 12 * took[0])  # four times the text: not sixteen times the time
 
@@ -145,5 +145,5 @@ def test_no_text_makes_masking_slow(unit: str) -> None:
     )
 )
 def test_masking_any_text_leaves_a_text_that_is_masked(pieces: list[str]) -> None:
-    hidden = masked("".join(pieces))
-    assert masked(masked(hidden)) == masked(hidden)
+    hidden = mask("".join(pieces))
+    assert mask(mask(hidden)) == mask(hidden)

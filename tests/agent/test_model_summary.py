@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from chatfold.agent import Agent, ModelFailed, ModelReply, Policy, Store, model_from
-from chatfold.agent.model_summary import PROMPT, summarise_by
+from chatfold.agent.model_summary import PROMPT, summarise_with
 from chatfold.agent.models import ScriptedModel
-from chatfold.agent.summary import Material, by_looking
+from chatfold.agent.summary import Material, summarise_by_rules
 from chatfold.eventlog import Compacted, Text
 from chatfold.projections import Message
 from tests.support.agent_runs import events
@@ -43,7 +43,7 @@ async def test_a_summariser_that_is_given_is_used_instead() -> None:
 @pytest.mark.parametrize("line", [ModelFailed("no"), "", "far too long " * 200, ModelReply()])
 async def test_where_the_model_gives_no_summary_it_is_made_by_looking(line: Any) -> None:
     material = Material((Message("user", (1,), (Text("Decided: we use tabs."),)),), limit=100)
-    assert await summarise_by(ScriptedModel([line]), material) == by_looking(material)
+    assert await summarise_with(ScriptedModel([line]), material) == summarise_by_rules(material)
 
 
 async def test_a_model_that_follows_a_script_is_not_asked() -> None:

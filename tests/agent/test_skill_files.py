@@ -107,31 +107,31 @@ def test_one_that_cannot_be_used_does_not_keep_the_others_from_being_used(folder
 
 
 def test_a_folder_that_is_not_there_has_no_skills(tmp_path: Path) -> None:
-    assert (SkillFiles(tmp_path / "gone").skills, SkillFiles(tmp_path / "gone").told()) == ({}, "")
+    assert (SkillFiles(tmp_path / "gone").skills, SkillFiles(tmp_path / "gone").describe()) == ({}, "")
 
 
 # --- what is told ----------------------------------------------------------------------------------------
 
 
 def test_the_model_is_told_names_and_descriptions_and_no_more(folder: Path) -> None:
-    assert SkillFiles(folder).told().splitlines()[1:] == ["- docs: Write docs.", "- pdf: Fill in forms."]
+    assert SkillFiles(folder).describe().splitlines()[1:] == ["- docs: Write docs.", "- pdf: Fill in forms."]
 
 
 def test_however_many_there_are_it_is_told_a_few_thousand_characters(tmp_path: Path) -> None:
     for number in range(200):
         put(tmp_path, f"s{number:03}", f"---\nname: s{number:03}\ndescription: {'long ' * 200}\n---\ntext")
-    told = SkillFiles(tmp_path).told()
+    told = SkillFiles(tmp_path).describe()
     assert len(told) < 8_200
     assert told.endswith(" more: skills_list tells them")
 
 
 def test_what_is_told_changes_when_the_files_are_read_again_and_not_before(folder: Path) -> None:
     files = SkillFiles(folder)
-    before = files.told()
+    before = files.describe()
     put(folder, "new", PDF.replace("pdf", "new"))
-    assert files.told() == before
+    assert files.describe() == before
     files.read()
-    assert "- new: " in files.told()
+    assert "- new: " in files.describe()
 
 
 # --- in a run --------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chatfold.agent import Chat, Policy, assistant, user
-from chatfold.agent.summary import Material, by_looking
+from chatfold.agent.summary import Material, summarise_by_rules
 from chatfold.eventlog import Data, Entry, Event, File, MessageAdded, Text, ToolCalled, ToolReturned
 from chatfold.projections import STANDARD, Message, estimate, fold, messages, start
 from chatfold.projections.prompt import SUMMARY
@@ -62,22 +62,22 @@ def materials(draw: st.DrawFn) -> tuple[Message, ...]:
 
 @given(materials(), st.integers(20, 400))
 def test_it_never_fails_and_never_says_more_than_it_may(some: tuple[Message, ...], limit: int) -> None:
-    summary = by_looking(Material(some, limit))
+    summary = summarise_by_rules(Material(some, limit))
     assert summary.strip()
     assert estimate(summary) <= limit
 
 
 @given(materials(), st.integers(20, 400))
 def test_any_count_of_tokens_is_kept_to(some: tuple[Message, ...], limit: int) -> None:
-    assert len(by_looking(Material(some, limit, len))) <= limit
+    assert len(summarise_by_rules(Material(some, limit, len))) <= limit
 
 
 @given(materials())
 def test_what_is_summed_up_again_with_nothing_new_says_the_same(some: tuple[Message, ...]) -> None:
-    once = by_looking(Material(some, 100_000))
+    once = summarise_by_rules(Material(some, 100_000))
     assume(not once.endswith("messages without words."))
     again = Message("assistant", (1,), (Text(SUMMARY + once),), kind="summary")
-    assert by_looking(Material((again,), 100_000)) == once
+    assert summarise_by_rules(Material((again,), 100_000)) == once
 
 
 # --- what it says ----------------------------------------------------------------------------------------
