@@ -12,7 +12,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from itertools import chain
 
 import psycopg
 from psycopg.types.numeric import Int4, Int8
@@ -21,7 +21,6 @@ from xxhash import xxh3_64_intdigest
 from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.errors import ChatDeleted, ChatfoldError, DurabilityUnknown, Unavailable
 from chatfold.eventlog.events import Entry, Head
-from chatfold.eventlog.postgres.schema import Connection
 from chatfold.eventlog.postgres.server import Retries, Server, is_lost, to_chatfold_error
 from chatfold.eventlog.postgres.statements import (
     BLOBS,
@@ -36,8 +35,8 @@ from chatfold.eventlog.postgres.statements import (
     unsigned,
 )
 from chatfold.eventlog.postgres.turn import Turn, Waiting
+from chatfold.eventlog.postgres.wire import Statement, Wire
 
-Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
 _STATES = 4096  # chats whose rows are remembered
 _CONTENDED = 1.0  # seconds for which a chat that another process wrote to is locked before it is numbered
 
@@ -60,7 +59,7 @@ class Writer:
         self._waiting: dict[str, list[Waiting]] = {}
         self._states: OrderedDict[bytes, State] = OrderedDict()
         self._lost: dict[bytes, float] = {}  # when another process was quicker, by the loop's clock
-        self._connection: Connection | None = None
+        self._wire: Wire | None = None
         self._warning = ""  # of the server, about what is being sent
         self._task: asyncio.Task[None] | None = None
 
@@ -75,8 +74,8 @@ class Writer:
         """What was asked for before is done."""
         if self._task is not None:
             await asyncio.wait([self._task])
-        if self._connection is not None:
-            await self._connection.close()
+        if self._wire is not None:
+            await self._wire.close()
 
     # --- rounds --------------------------------------------------------------------------------------------
 
@@ -130,25 +129,14 @@ class Writer:
                 _fail([one], to_chatfold_error(error, self._server.place.shown, one.request.chat))
 
     async def _round(self, turns: list[Turn], *, is_locked: bool) -> None:
-        connection = await self._connect()
+        wire = await self._connect()
         self._warning = ""
-        async with self._server.bounded(connection):
-            await self._settle(connection, [turn for turn in turns if turn.numbered])
+        async with self._server.bounded(wire.connection):
+            await self._settle(wire, [turn for turn in turns if turn.numbered])
             turns = [turn for turn in turns if turn.waiting]
-            if is_locked and turns:
-                for turn in turns:
-                    turn.forget()
-                async with (
-                    connection.pipeline(),
-                    connection.transaction(),
-                ):  # two round trips: a look, and the rest
-                    parts = sorted({turn.part for turn in turns})
-                    await connection.execute(self._server.sql(LOCK), ([*map(Int4, parts)],), binary=True)
-                    cursors = await self._write(connection, turns)
-            else:
-                cursors = await self._write(connection, turns)
-        for turn, cursor in zip(turns, cursors, strict=True):
-            self._conclude(turn, is_written=cursor is None or cursor.rowcount > 0)
+            counts = await self._write(wire, turns, is_locked=is_locked)
+        for turn, count in zip(turns, counts, strict=True):
+            self._conclude(turn, is_written=count is None or count > 0)
 
     def _are_contended(self, turns: list[Turn]) -> bool:
         """Did another process write to one of these a moment ago? Then what we know of it is of no use."""
@@ -160,22 +148,19 @@ class Writer:
             self._lost.clear()
         self._lost[key] = asyncio.get_running_loop().time()
 
-    async def _settle(self, connection: Connection, turns: list[Turn]) -> None:
+    async def _settle(self, wire: Wire, turns: list[Turn]) -> None:
         """Those that were sent on a connection that was lost: sent again, or found, or to be numbered anew."""
         for turn in turns:
             assert turn.numbered is not None
             write = turn.numbered.write
             if write is None:
                 continue
-            [cursor] = await self._send(connection, [write])
-            count = cursor.rowcount
+            [count] = await self._send(wire, [write])
             if not count:
                 values = [Int8(write.before.id), Int8(write.before.head.seq + 1), Int8(write.token)]
-                sql = self._server.sql(IS_WRITTEN)
-                cursor = await connection.execute(sql, [*values, Int8(write.before.id)], binary=True)
-                row = await cursor.fetchone()
-                assert row is not None
-                count, is_there = int(row[0]), bool(row[1])
+                [answer] = await wire.run([self._statement(IS_WRITTEN, *values, Int8(write.before.id))])
+                [(is_written, is_there)] = answer.rows()
+                count = int(is_written)
                 if not count and not is_there and not write.is_new:
                     self._states.pop(turn.key, None)
                     message = "the chat was deleted while it was written to"
@@ -184,11 +169,12 @@ class Writer:
                     continue
             self._conclude(turn, is_written=count > 0)
 
-    async def _connect(self) -> Connection:
-        if self._connection is None or self._connection.closed:
-            self._connection = await self._server.connect()
-            self._connection.add_notice_handler(self._take_notice)
-        return self._connection
+    async def _connect(self) -> Wire:
+        if self._wire is None or self._wire.is_closed:
+            connection = await self._server.connect()
+            connection.add_notice_handler(self._take_notice)
+            self._wire = Wire(connection, prepares=connection.prepare_threshold is not None)
+        return self._wire
 
     def _take_notice(self, notice: psycopg.errors.Diagnostic) -> None:
         """A commit whose wait for a standby somebody ended is answered as one that succeeded, but for a warning."""
@@ -197,61 +183,63 @@ class Writer:
 
     # --- looking, numbering, sending -----------------------------------------------------------------------
 
-    async def _write(self, connection: Connection, turns: Sequence[Turn]) -> list[Cursor | None]:
-        """Numbers and sends; each cursor knows, in the end, how many lines were written. None: there was nothing to write."""
-        now = self._clock()
+    async def _write(self, wire: Wire, turns: Sequence[Turn], *, is_locked: bool) -> list[int | None]:
+        """Numbers and sends; how many lines of each were written. None: there was nothing to write.
+
+        ``is_locked``: with the parts locked before they are looked at, in two round trips.
+        """
+        if not turns:
+            return []
+        now, first = self._clock(), list[Statement]()
+        if is_locked:
+            first = [self._statement(LOCK, [*map(Int4, sorted({turn.part for turn in turns}))])]
+            for turn in turns:
+                turn.forget()
         missing = [turn for turn in turns if not turn.numbered]
         while missing:
             if asking := [turn for turn in missing if turn.wanted]:
-                await self._look(connection, asking)
+                await self._look(wire, asking, first, commits=not is_locked)
+                first = []
             for turn in missing:
                 if turn.wanted is None:
                     turn.number(now)
             missing = [turn for turn in missing if not turn.numbered]
         writes = [turn.numbered.write for turn in turns if turn.numbered and turn.numbered.write]
-        cursors = iter(await self._send(connection, writes))
-        return [next(cursors) if turn.numbered and turn.numbered.write else None for turn in turns]
+        counts = iter(await self._send(wire, writes) if writes or is_locked else ())
+        return [next(counts) if turn.numbered and turn.numbered.write else None for turn in turns]
 
-    async def _look(self, connection: Connection, turns: list[Turn]) -> None:
+    async def _look(self, wire: Wire, turns: list[Turn], first: list[Statement], *, commits: bool) -> None:
         """The state first: if it is the same when the lines are written, so is what was seen after it."""
-        asked: list[tuple[Cursor, ...]] = []
-        async with connection.pipeline():
-            for turn in turns:
-                wanted = turn.wanted
-                assert wanted is not None
-                cursors = [await self._ask(connection, STATE, turn.key)]
-                fingerprints, seqs = [
-                    [*map(Int8, map(signed, wanted.fingerprints))],
-                    [*map(Int8, wanted.seqs)],
-                ]
-                if fingerprints or seqs:
-                    cursors.append(await self._ask(connection, KNOWN, turn.key, fingerprints, seqs))
-                if wanted.digests:
-                    cursors.append(await self._ask(connection, BLOBS, turn.key, [*wanted.digests]))
-                asked.append(tuple(cursors))
-        for turn, (first, *others) in zip(turns, asked, strict=True):
-            row = await first.fetchone()
-            for cursor in others:
-                _learn(turn, await cursor.fetchall())
-            turn.take(_state(row) if row else None)
+        asked = [self._ask(turn) for turn in turns]
+        answers = iter(await wire.run([*first, *chain.from_iterable(asked)], commits=commits))
+        for _ in first:
+            next(answers)
+        for turn, statements in zip(turns, asked, strict=True):
+            rows = next(answers).rows()
+            for _ in statements[1:]:
+                _learn(turn, next(answers).rows())
+            turn.take(_state(rows[0]) if rows else None)
 
-    async def _ask(self, connection: Connection, text: str, *values: object) -> Cursor:
-        cursor = connection.cursor(binary=True)
-        await cursor.execute(self._server.sql(text), values)
-        return cursor
+    def _ask(self, turn: Turn) -> list[Statement]:
+        wanted = turn.wanted
+        assert wanted is not None
+        statements = [self._statement(STATE, turn.key)]
+        fingerprints, seqs = [[*map(Int8, map(signed, wanted.fingerprints))], [*map(Int8, wanted.seqs)]]
+        if fingerprints or seqs:
+            statements.append(self._statement(KNOWN, turn.key, fingerprints, seqs))
+        if wanted.digests:
+            statements.append(self._statement(BLOBS, turn.key, [*wanted.digests]))
+        return statements
 
-    async def _send(self, connection: Connection, writes: Sequence[Write | None]) -> list[Cursor]:
-        cursors = [connection.cursor() for _ in writes]
-        if len(writes) == 1 and writes[0] is not None:
-            text, values = append_statement(writes[0])
-            await cursors[0].execute(self._server.sql(text), values)
-        elif writes:
-            async with connection.pipeline():
-                for cursor, write in zip(cursors, writes, strict=True):
-                    assert write is not None
-                    text, values = append_statement(write)
-                    await cursor.execute(self._server.sql(text), values)
-        return cursors
+    def _statement(self, text: str, *values: object) -> Statement:
+        return self._server.sql(text), values
+
+    async def _send(self, wire: Wire, writes: Sequence[Write]) -> list[int]:
+        statements: list[Statement] = []
+        for write in writes:
+            text, values = append_statement(write)
+            statements.append((self._server.sql(text), values))
+        return [answer.count for answer in await wire.run(statements)]
 
     # --- answering -----------------------------------------------------------------------------------------
 

@@ -13,9 +13,11 @@ import pytest
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
 
 import psycopg
+from psycopg.pq.abc import PGresult
 
 from chatfold.eventlog import ChatExists, Log, Noted
 from chatfold.eventlog.postgres.storage import PostgresStorage
+from chatfold.eventlog.postgres.wire import Wire
 from chatfold.testing.strategies import LARGE_TEXT, LONG_TEXTS
 from chatfold.testing.telling import said
 from tests.support.postgres import shared_cluster
@@ -77,19 +79,33 @@ def _is_killed(address: str, operation: Callable[[Log], Awaitable[object]], nth:
 def _die_after(nth: int) -> None:
     left = nth
 
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     def mortal(execute: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def executed(*args: Any, **options: Any) -> Any:
-            nonlocal left
             found = await execute(*args, **options)
-            left -= 1
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
+            count()
             return found
 
         return executed
 
     for name in ("execute", "executemany"):
         setattr(psycopg.AsyncCursor, name, mortal(getattr(psycopg.AsyncCursor, name)))
+    receive = Wire._receive
+
+    async def received(wire: Wire) -> list[PGresult]:
+        """An append is sent, and then it is answered."""
+        wire._driver.flush()
+        count()
+        found = await receive(wire)
+        count()
+        return found
+
+    Wire._receive = received  # type: ignore[method-assign, assignment]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

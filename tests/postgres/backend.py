@@ -1,13 +1,10 @@
 """PostgreSQL as the suite of ``chatfold.testing`` uses it: a schema is a place."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from chatfold.eventlog import Storage
-from chatfold.eventlog.postgres.schema import Connection
 from chatfold.eventlog.postgres.storage import PostgresStorage
-from chatfold.eventlog.postgres.turn import Turn
-from chatfold.eventlog.postgres.writer import Cursor
 from chatfold.testing.conformance import Backend
 from tests.support.postgres import shared_cluster
 
@@ -36,15 +33,15 @@ class Postgres(Backend):
         writer = storage._writer
         send, write = writer._send, writer._write
 
-        async def interrupted_send(*args: object) -> list[Cursor]:
+        async def interrupted_send(*args: object) -> list[int]:
             writer._send = send  # type: ignore[method-assign]
             await work()
             return await send(*args)  # type: ignore[arg-type]
 
-        async def interrupted_write(connection: Connection, turns: Sequence[Turn]) -> list[Cursor | None]:
+        async def interrupted_write(*args: object, **options: object) -> list[int | None]:
             writer._write = write  # type: ignore[method-assign]
             # One that had nothing to write was answered from before: it is numbered once more.
-            return [cursor or connection.cursor() for cursor in await write(connection, turns)]
+            return [count or 0 for count in await write(*args, **options)]  # type: ignore[arg-type]
 
         writer._send = interrupted_send  # type: ignore[method-assign, assignment]
         writer._write = interrupted_write  # type: ignore[method-assign]

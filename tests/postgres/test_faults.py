@@ -145,10 +145,10 @@ async def test_a_commit_whose_answer_was_lost_is_recognised(address: str) -> Non
         async def lose_the_answer(*args: object) -> object:
             storage._writer._send = send  # type: ignore[method-assign]
             await send(*args)  # type: ignore[arg-type]
-            connection = storage._writer._connection
-            assert connection is not None
-            await connection.close()
-            await connection.execute("SELECT 1")
+            wire = storage._writer._wire
+            assert wire is not None
+            await wire.close()
+            await wire.connection.execute("SELECT 1")
             raise AssertionError("it was closed")
 
         for name in (None, "mine"):
