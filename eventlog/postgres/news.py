@@ -18,6 +18,8 @@ ALL = b""  # no chat has this key: news of any chat
 _NO_CHAT = b"\xff"  # no chat's key begins with it: it is not UTF-8
 _TOGETHER = 0.01
 _MOST = 400  # names in a hint, which has less than 8000 bytes
+_TELL = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%b, %b)"
+"""A hint commits as an append does, and need not wait for the disk, nor make an append wait for it."""
 
 
 def answer_key(key: bytes) -> bytes:
@@ -55,7 +57,7 @@ class News:
                 for start in range(0, len(names), _MOST):
                     payload = ",".join(names[start : start + _MOST])
                     with suppress(Exception):  # a hint: whoever waits will look
-                        await self._server.rows("SELECT pg_notify(%b, %b)", (self._channel, payload))
+                        await self._server.rows(_TELL, (self._channel, payload))
                 await asyncio.sleep(_TOGETHER)
         finally:
             self._telling = None
