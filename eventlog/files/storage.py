@@ -14,6 +14,7 @@ from typing import Self
 
 from chatfold.eventlog.batch import AppendRequest, Clock, now
 from chatfold.eventlog.codec import EncodedEvent
+from chatfold.eventlog.deltas import ComingAnswer
 from chatfold.eventlog.errors import (
     ChatExists,
     ChatfoldError,
@@ -27,6 +28,7 @@ from chatfold.eventlog.files.chat_dir import (
     chat_path,
     trash_chat,
 )
+from chatfold.eventlog.files.deltas import FileAnswer, follow_file
 from chatfold.eventlog.files.disk import Disk, has_path
 from chatfold.eventlog.files.fork import fork_chat
 from chatfold.eventlog.files.importer import import_chat
@@ -214,6 +216,16 @@ class FileStorage(FileReading):
         async with alone(await self._writable(chat)):
             yield ""  # the lock is the lease: it is lost by dying only
 
+    def _begin_answer(self, chat: str) -> ComingAnswer:
+        if self.read_only:
+            return super()._begin_answer(chat)
+        return FileAnswer(self._disk, chat_path(self._root, chat))
+
+    def follow_deltas(self, chat: str) -> AsyncGenerator[bytes]:
+        if chat in self._answers:
+            return super().follow_deltas(chat)
+        return follow_file(self._disk, chat_path(self._root, chat))
+
     # --- the storage itself ------------------------------------------------------------------------------
 
     async def close(self) -> None:
@@ -221,6 +233,8 @@ class FileStorage(FileReading):
         if self._closed or self._forked:
             return
         self._closed = True
+        for chat in [*self._answers]:
+            await self.end_deltas(chat)
         self._files.close()
         if self._notifier.is_running or self._listing.has_unsaved:
             try:
