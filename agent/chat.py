@@ -6,8 +6,9 @@ and again if somebody else was quicker. A verb that refuses has left no trace.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from msgspec.structs import replace
 
@@ -50,8 +51,13 @@ from chatfold.eventlog import (
 from chatfold.projections import contexts, estimate, lineage
 from chatfold.projections.tokens import Counter
 
+if TYPE_CHECKING:
+    from chatfold.agent.models import Piece
+
 Point: TypeAlias = int | str | datetime
 """A seq, or one counted back from the end (-1: before the last entry), the name of a checkpoint, or a time."""
+Followed: TypeAlias = "Entry | Piece"
+"""What who watches a chat is given: what stands in the log, and what passes."""
 
 
 class Chat(Live):
@@ -320,8 +326,26 @@ class Chat(Live):
             low, high = (middle, high) if entry.time <= ts else (low, middle - 1)
         return low
 
-    async def follow(self, after: int = 0) -> AsyncIterator[Entry]:
-        """The entries after this seq: what is there, then what comes, from any process."""
+    @overload
+    def follow(self, after: int = 0, *, pieces: Literal[False] = False) -> AsyncGenerator[Entry]: ...
+    @overload
+    def follow(self, after: int = 0, *, pieces: Literal[True]) -> AsyncGenerator[Followed]: ...
+    async def follow(self, after: int = 0, *, pieces: bool = False) -> AsyncGenerator[Followed]:
+        """The entries after this seq: what is there, then what comes, from any process. It ends when it is left.
+
+        ``pieces``: between the entries also the ``Piece``s of an answer, while an agent of any process is given them by its model.
+        They are in no log: when the answer stands, it comes as an entry, whole, and its pieces are gone.
+
+            async for one in chat.follow(chat.seq, pieces=True):
+                print(one.text if not isinstance(one, Entry) else one.event)
+        """
+        if pieces:
+            from chatfold.agent.pieces import follow_with_pieces  # noqa: PLC0415 (for those who watch an agent)
+
+            async with aclosing(follow_with_pieces(self, after)) as found:
+                async for one in found:
+                    yield one
+            return
         async for entry in self.log.follow(self.key, min(after, (await self.now()).seq)):
             if entry.seq > after:
                 yield entry

@@ -26,6 +26,7 @@ from chatfold.agent.messages import ToolCall, make_injection
 from chatfold.agent.models import ModelFailed, ModelReply, Piece
 from chatfold.agent.models.errors import is_too_long
 from chatfold.agent.moment import Moment
+from chatfold.agent.pieces import pass_piece
 from chatfold.agent.progress import Step, answer_step, tool_step
 from chatfold.agent.request import Recorded, make_request, record_request
 from chatfold.agent.result import Result, result_of
@@ -203,6 +204,8 @@ class Run:
             else:
                 if reply is not None:
                     return reply
+            finally:
+                await self.chat.log.storage.end_deltas(self.chat.key)  # the answer stands, or will never come
 
     async def _make_room(self, moment: str) -> None:
         """Compacts if it is due. If the summary fails, the prompt stays: the provider may say that it is too long."""
@@ -287,6 +290,7 @@ class Run:
         with self._measure("model_call", self.agent.model.name) as span:
             async for one in self.world.ask(payload):
                 if isinstance(one, Piece):
+                    await pass_piece(self.chat.log.storage, self.chat.key, self.chat[turn].called, one)
                     await self._tell(Step("piece", one.text, run=self.run, kind=one.kind))
                 else:
                     reply = one

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 from chatfold.agent.agent import About
-from chatfold.agent.chat import Point
+from chatfold.agent.chat import Followed, Point
 from chatfold.agent.compaction import Policy, Summarise
 from chatfold.agent.exporting import Form
 from chatfold.agent.kept_prompt import KeptPrompt
@@ -109,7 +109,14 @@ class Moment:
         most: int | None = None,
         tokens: int | None = None,
         count: Counter = ...,
-    ) -> tuple[Message, ...]: ...
+    ) -> tuple[Message, ...]:
+        """What the model is sent next: all of the active context, or the newest ``most`` messages or ``tokens`` of it.
+
+        ``shape``: without one, ``Message`` values. "openai" and "openai-responses" give a list of dicts, "anthropic" a dict with
+        ``system`` and ``messages``, "ui" what a client of the AI SDK shows, with what a compaction hides. ``context``: what the
+        model would see of another one. ``model``: whose reasoning may be sent back. ``count``: counts the tokens of a text.
+        """
+
     @overload
     def messages(
         self,
@@ -315,9 +322,19 @@ class Chat(Moment):
     def seq_of(self, point: Point) -> int:
         """Which entry is meant."""
 
-    def follow(self, after: int = 0) -> Generator[Entry]:
-        """The entries after this seq: what is there, then what comes, from any process."""
+    @overload
+    def follow(self, after: int = 0, *, pieces: Literal[False] = False) -> Generator[Entry]:
+        """The entries after this seq: what is there, then what comes, from any process. It ends when it is left.
 
+        ``pieces``: between the entries also the ``Piece``s of an answer, while an agent of any process is given them by its model.
+        They are in no log: when the answer stands, it comes as an entry, whole, and its pieces are gone.
+
+            async for one in chat.follow(chat.seq, pieces=True):
+                print(one.text if not isinstance(one, Entry) else one.event)
+        """
+
+    @overload
+    def follow(self, after: int = 0, *, pieces: Literal[True]) -> Generator[Followed]: ...
     def moments(self, after: int = 0) -> Generator[Moment]:
         """The chat as it was after each of these entries: what was, then what comes."""
 

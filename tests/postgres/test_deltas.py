@@ -11,9 +11,12 @@ import pytest
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
 
+from chatfold import Agent, Store
+from chatfold.agent.models import Piece
 from chatfold.eventlog import Log, Noted
 from chatfold.eventlog.postgres.storage import PostgresStorage
 from tests.support.postgres import shared_cluster
+from tests.support.slow_model import SlowModel
 
 
 @pytest.fixture
@@ -108,6 +111,21 @@ async def test_answers_of_several_chats_and_the_next_of_one_are_kept_apart(addre
                 assert piece == text
                 await one.end_deltas(chat)
                 assert await anext(follower, None) is None
+    assert rows_left(address) == 0
+
+
+async def test_a_chat_is_followed_with_the_pieces_of_an_agent_elsewhere(address: str) -> None:
+    model = SlowModel(["Because ", "of it."])
+    async with Agent(model, store=address) as agent, Store(address) as store:
+        chat = await store.chat("a")
+        async with asyncio.timeout(20), aclosing(chat.follow(pieces=True)) as following:
+            await agent.submit("Why?", chat="a")
+            seen: list[str] = []
+            while (one := await anext(following)) and "of it." not in seen:
+                seen.append(one.text if isinstance(one, Piece) else type(one.event).__name__)
+                if seen[-1] in ("ModelCalled", *model.words):
+                    model.go_on.release()
+            assert seen[-3:] == ["ModelCalled", "Because ", "of it."]
     assert rows_left(address) == 0
 
 

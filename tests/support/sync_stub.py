@@ -87,8 +87,12 @@ def _class(name: str, tree: ast.Module) -> ast.ClassDef:
             ):
                 continue
             decorators = {ast.unparse(one) for one in node.decorator_list}
-            if node.name in overloaded and "overload" not in decorators:
-                continue  # the one that does it; a stub has none
+            if (
+                node.name in overloaded and "overload" not in decorators
+            ):  # the one that does it; a stub has none
+                first = next(one for one in body if getattr(one, "name", "") == node.name)
+                first.body = [node.body[0]]  # type: ignore[attr-defined]  # its docstring, for an editor
+                continue
             if "overload" in decorators:
                 overloaded.add(node.name)
             body.append(_method(node))
