@@ -1,10 +1,11 @@
-"""Asking: what all verbs have in common: the chat that is meant, how the answer is shown, and what becomes of errors."""
+"""command: what all verbs have in common: the chat that is meant, how the answer is shown, and what becomes of errors."""
 
 import asyncio
 import functools
+import inspect
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,10 @@ DIFFERENT, USAGE, MISSING, DAMAGED, NEWER, NO_EXTRA, FAILED = range(1, 8)
 
 def verb(
     *examples: str, name: str | None = None
-) -> Callable[[Callable[..., Awaitable[int | None]]], click.Command]:
+) -> Callable[[Callable[..., Coroutine[Any, Any, int | None]]], click.Command]:
     """Makes a command of an async function. It is given ``out`` and ``store``; what it returns is the exit code."""
 
-    def make(function: Callable[..., Awaitable[int | None]]) -> click.Command:
+    def make(function: Callable[..., Coroutine[Any, Any, int | None]]) -> click.Command:
         @functools.wraps(function)
         def run(
             *,
@@ -61,41 +62,38 @@ def verb(
 
             def work() -> int | None:
                 try:
-                    return asyncio.run(_waited(function(out, store or context.obj, **given)))
+                    return asyncio.run(function(out, store or context.obj, **given))
                 finally:
                     out.clear()  # before anything is said of what went wrong
 
             if code := told(work):
                 context.exit(code)
 
-        shown = "\b\n" + "\n".join(examples) + "\n\n" + (function.__doc__ or "")
-        return click.command(name or function.__name__, help=shown)(_common(run))
+        shown = "\b\n" + "\n".join(examples) + "\n\n" + inspect.cleandoc(function.__doc__ or "")
+        command = click.command(name or function.__name__, help=shown)(run)
+        command.params += _COMMON  # in the help below the verb's own
+        return command
 
     return make
 
 
-async def _waited(work: Awaitable[int | None]) -> int | None:
-    return await work
-
-
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--quiet", is_flag=True, help="No progress, no remarks."),
-        click.option("--no-pager", "pager", flag_value=False, default=True, help="Not through a pager."),
-        click.option(
-            "--color",
-            type=click.Choice(["auto", "always", "never"]),
-            default="auto",
-            help="Default: on a terminal, unless NO_COLOR is set.",
-        ),
-        click.option("--raw", is_flag=True, help="Text as it is, whatever it does to your terminal."),
-        click.option("--json", "as_json", is_flag=True, help='For programs: JSON objects with "v":1.'),
-        click.option(
-            "--store", metavar="PLACE", help="The store. Default: $CHATFOLD_STORE, or the one in this folder."
-        ),
-    ):
-        command = option(command)
-    return command
+_COMMON = (
+    click.Option(
+        ["--store"],
+        metavar="PLACE",
+        help="The store. Default: $CHATFOLD_STORE, or the one in this folder.",
+    ),
+    click.Option(["--json", "as_json"], is_flag=True, help='For programs: JSON objects with "v":1.'),
+    click.Option(["--raw"], is_flag=True, help="Text as it is, whatever it does to your terminal."),
+    click.Option(
+        ["--color"],
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="Default: on a terminal, unless NO_COLOR is set.",
+    ),
+    click.Option(["--no-pager", "pager"], flag_value=False, default=True, help="Not through a pager."),
+    click.Option(["--quiet"], is_flag=True, help="No progress, no remarks."),
+)
 
 
 # --- which chat ------------------------------------------------------------------------------------------
@@ -129,7 +127,7 @@ async def seq_meant(chat: Chat, meant: Address) -> int:
     """The entry that an address without a range names; without a point, the last one. Raises ``BadAddress`` for a range."""
     if meant.is_range:
         raise BadAddress(
-            f"a range, {meant.first or 1}..{meant.last}, where one point is meant; ranges are for log, diff, replay and export",
+            f"a range, {meant.first or 1}..{meant.last}, where one point is meant; log, diff, replay, redact and export take ranges",
             chat=chat.key,
         )
     return await seq_of(chat, meant.last or HEAD)

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 import shlex
 import shutil
 import subprocess
@@ -20,18 +21,22 @@ from tests.support.debugger.commanded import PROGRESS, TOP, environment, process
 from tests.support.debugger.scripted import CHAT, FORK, scripted
 
 
-def examples(verb: str) -> list[list[str]]:
-    """The first block of the help, as words; what comes after a pipe or goes to a file is the shell's business."""
+def command_of(verb: str) -> click.Command:
     found = cli.get_command(click.Context(cli), verb)
     assert found is not None
-    assert found.help is not None
-    block = found.help.split("\n\n")[0].splitlines()
+    return found
+
+
+def examples(verb: str) -> list[list[str]]:
+    """The first block of the help, as words; what comes after a pipe or goes to a file is the shell's business."""
+    block = (command_of(verb).help or "").split("\n\n")[0].splitlines()
     assert block[0] == "\b"
     words = [shlex.split(line) for line in block[1:]]
     assert all(line[:2] == ["chatfold", verb] for line in words)
     return [line[2 : next((at for at, word in enumerate(line) if word in "|>"), None)] for line in words]
 
 
+COMMON = ["--store", "--json", "--raw", "--color", "--no-pager", "--quiet"]
 EXAMPLES = [(verb, args) for verb in VERBS for args in examples(verb)]
 ELSEWHERE = {
     "copy",
@@ -77,6 +82,10 @@ def test_help_opens_with_examples(verb: str) -> None:
     assert shown.splitlines()[2].strip().startswith(f"chatfold {verb}")
     assert run(verb, "-h").stdout == shown
     assert "--json" in shown
+    prose = shown.partition("Options:")[0].split("\n\n")[2:]
+    assert not any(re.search(r"\S {2,}\S", paragraph) for paragraph in prose)
+    own = [name for option in command_of(verb).params for name in option.opts]
+    assert own[-len(COMMON) :] == COMMON, "the verb's own options come first"
 
 
 @pytest.mark.parametrize(
@@ -88,9 +97,7 @@ def test_an_example_is_understood_and_does_what_it_says(
     monkeypatch.chdir(tmp_path)
     for name in ("chat.jsonl", "rules.txt"):
         Path(name).touch()
-    found = cli.get_command(click.Context(cli), verb)
-    assert found is not None
-    found.make_context(verb, list(args), parent=cli.make_context("chatfold", []))
+    command_of(verb).make_context(verb, list(args), parent=cli.make_context("chatfold", []))
     mine = verb in ELSEWHERE or "-f" in args or "--agent" in args or "--edit" in args
     if mine or any(arg.startswith("./store") for arg in args):
         return
