@@ -1,8 +1,8 @@
-"""The demo: one more run of an agent that really runs, with a model that follows a script, and a fork of its chat."""
+"""The demo: runs of an agent that really runs, with a model that follows a script; a fork of its chat, and a compaction."""
 
 from pathlib import Path
 
-from chatfold.agent import Agent, ModelReply, ScriptedModel, Store, ToolCall, tool
+from chatfold.agent import Agent, Chat, ModelReply, Policy, ScriptedModel, Store, ToolCall, tool
 from chatfold.eventlog import Entry, Text
 from chatfold.projections import executions, turn
 
@@ -25,26 +25,36 @@ def read_file(path: str) -> str:  # noqa: ARG001 (there is only one file in this
 
 
 async def record(folder: Path) -> dict[str, list[Entry]]:
-    """What was recorded: the entries of the chat, and those that only the fork has, each under a line about them."""
-    async with Store(folder) as store:
-        number = len((await store.chat(CHAT))[executions].started) + 1
-        question, answer = _TURNS[min(number, len(_TURNS)) - 1]
-        call = ToolCall(f"call-{number}", "read_file", {"path": "lexer.py"})
-        model = ScriptedModel(
-            [ModelReply(calls=(call,), stop="tool_calls"), ModelReply((Text(answer),), stop="stop")]
-        )
-        agent = Agent(store=store, model=model, tools=[read_file], name="demo")
-        await agent.run(
-            question, chat=CHAT, id=f"inbound-{number}"
-        )  # the id: delivered twice, it is one message
+    """What was recorded: the entries of the chat, and those that only the fork has, each under a line about them.
 
-        chat = await store.chat(CHAT)
+    Three turns the first time, one turn more each time it is called again.
+    """
+    async with Store(folder) as store:
+        first = len((await store.chat(CHAT))[executions].started) + 1
+        chat = await answer(store, first)
         asked = chat[turn].said
-        branch = await chat.fork(f"{CHAT}-what-if-{number}", at=asked)
+        branch = await chat.fork(f"{CHAT}-what-if-{first}", at=asked)
         await branch.assistant("A fork: here I answer without looking at the file.")
+        if first == 1:
+            chat = await answer(store, 2)
+        await chat.compact(Policy(keep=2))
+        if first == 1:
+            chat = await answer(store, 3)
         return {
-            f"{CHAT} (run {number} of this demo)": [entry async for entry in chat.entries()],
+            f"{CHAT} (run {first} of this demo)": [entry async for entry in chat.entries()],
             f"{branch.key}: everything up to seq {asked}, then its own way": [
                 entry async for entry in branch.entries(asked + 1)
             ],
         }
+
+
+async def answer(store: Store, number: int) -> Chat:
+    """Turn ``number``: the question, and the agent's run that answers it."""
+    question, text = _TURNS[min(number, len(_TURNS)) - 1]
+    call = ToolCall(f"call-{number}", "read_file", {"path": "lexer.py"})
+    model = ScriptedModel(
+        [ModelReply(calls=(call,), stop="tool_calls"), ModelReply((Text(text),), stop="stop")]
+    )
+    agent = Agent(store=store, model=model, tools=[read_file], name="demo")
+    await agent.run(question, chat=CHAT, id=f"inbound-{number}")  # the id: delivered twice, it is one message
+    return await store.chat(CHAT)

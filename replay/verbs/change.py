@@ -213,7 +213,7 @@ class Deleted(msgspec.Struct, frozen=True):
     key: str
 
 
-@verb("chatfold delete my-chat", "chatfold delete --older 90d")
+@verb("chatfold delete lexer-bug-what-if-1", "chatfold delete --older 90d")
 @click.argument("chats", metavar="[CHAT]...", nargs=-1, shell_complete=complete_chat)
 @click.option("--older", default="", help="Every chat that was last active before: 90d, 12h, 2026-01-31.")
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -34,7 +34,11 @@ class Checked(msgspec.Struct, frozen=True):
     unproven: list[int]
 
 
-@verb("chatfold check", "chatfold check my-chat --repair", "chatfold check ./store/chats/my-chat --json")
+@verb(
+    "chatfold check",
+    "chatfold check my-chat --repair",
+    "chatfold check ./chatfold-demo/chats/lexer-bug --json",
+)
 @click.argument("what", metavar="[CHAT|PATH]", required=False, shell_complete=complete_chat)
 @click.option(
     "--repair", "mend", is_flag=True, help="Mend what is damaged, after a copy of every file it changes."
@@ -180,7 +184,7 @@ class Salvaged(msgspec.Struct, frozen=True):
     unproven: int = 0
 
 
-@verb("chatfold salvage ./store/chats/my-chat ./saved")
+@verb("chatfold salvage ./chatfold-demo/chats/lexer-bug ./saved")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
 async def salvage(out: Out, store: str | None, *, path: Path, target: Path) -> None:  # noqa: ARG001

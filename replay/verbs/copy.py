@@ -21,6 +21,7 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 @verb(
+    "chatfold copy ./chatfold-demo ./backup",
     "chatfold copy ./chats 'postgresql://me@db/work?schema=bots'",
     "chatfold copy 'postgresql://me@db/work?schema=bots' ./backup telegram-42",
 )

@@ -49,6 +49,7 @@ def _next_steps(folder: Path) -> Iterator[str]:
     yield "Look at it:"
     yield f"  {command} log {CHAT} {store}"
     yield f"  {command} messages {CHAT} --for-call 2 {store}    # exactly what was sent, and proof of it"
+    yield f"  {command} diff {CHAT}@c1^..c1 {store}    # what the compaction took out of the model's sight"
     yield f'  {command} why {CHAT} "newlines" {store}'
     yield f"  {command} step {CHAT} {store}"
     yield f"  {command} check {store}"

@@ -26,10 +26,10 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 @verb(
-    "chatfold import",
-    "chatfold import ~/.codex ./project/.ship",
+    "chatfold import chat.jsonl --name refund",
+    "chatfold import ~/.codex ./project/.ship --store ./chats",
     "chatfold import session.jsonl --dry-run",
-    "chatfold import chat.jsonl --name refund --store ./chats",
+    "chatfold import",
     name="import",
 )
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))

@@ -5,6 +5,7 @@ import io
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from chatfold.eventlog import CheckpointSet, Compacted, ModelCalled, ModelReturn
 from chatfold.replay.cli import VERBS, cli
 from chatfold.replay.output import Out
 from tests.support.chats import turns
-from tests.support.debugger.commanded import PROGRESS, TOP, environment, process, run
+from tests.support.debugger.commanded import PROGRESS, TOP, command, environment, process, run
 from tests.support.debugger.scripted import CHAT, FORK, scripted
 
 
@@ -37,7 +38,7 @@ def examples(verb: str) -> list[list[str]]:
 
 
 COMMON = ["--store", "--json", "--raw", "--color", "--no-pager", "--quiet"]
-EXAMPLES = [(verb, args) for verb in VERBS for args in examples(verb)]
+EXAMPLES = [(verb, args) for verb in VERBS for args in examples(verb)[1:]]  # for the first ones see below
 ELSEWHERE = {
     "copy",
     "step",
@@ -99,7 +100,7 @@ def test_an_example_is_understood_and_does_what_it_says(
         Path(name).touch()
     command_of(verb).make_context(verb, list(args), parent=cli.make_context("chatfold", []))
     mine = verb in ELSEWHERE or "-f" in args or "--agent" in args or "--edit" in args
-    if mine or any(arg.startswith("./store") for arg in args):
+    if mine or any(arg.startswith("./chatfold-demo") for arg in args):
         return
     place = (
         Path(shutil.copytree(store, tmp_path / "store"))
@@ -114,6 +115,80 @@ def test_an_example_is_understood_and_does_what_it_says(
     assert done.exit_code == 0 or verb in ("log", "ls", "replay", "compact", "delete"), (
         done.output
     )  # --errors: there were none
+
+
+# --- on the demo -----------------------------------------------------------------------------------------
+
+ASKING = ("redact", "compact", "delete", "rerun")
+ENDLESS = ("view", "watch")
+BOT = """
+from chatfold import Agent, ScriptedModel
+from chatfold.replay.demo import read_file
+def build(store):
+    return Agent(store=store, model=ScriptedModel(["anew"]), tools=[read_file], name="demo")
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with nothing but what ``chatfold demo`` makes, and what the examples name besides."""
+    folder = tmp_path_factory.mktemp("demo")
+    demo = folder / "chatfold-demo"
+    assert run("demo", demo).exit_code == 0
+    assert run("export", "last", "-o", folder / "chat.jsonl", store=demo).exit_code == 0
+    (folder / "bot.py").write_text(BOT)
+    (folder / ".codex" / "sessions").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def here(recorded: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(recorded, tmp_path / "here"))
+
+
+def tried(folder: Path, *args: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command(*args),
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ENDLESS])
+def test_the_first_example_of_a_verb_works_on_the_demo(verb: str, here: Path) -> None:
+    done = tried(here, verb, *examples(verb)[0], *["--yes"] * (verb in ASKING))
+    assert (done.returncode, done.stdout != "") == (0, verb != "export"), done.stderr
+
+
+@pytest.mark.parametrize("verb", ENDLESS)
+def test_so_does_that_of_a_verb_that_goes_on_until_it_is_interrupted(verb: str, here: Path) -> None:
+    program = command(verb, *examples(verb)[0])
+    where = environment(HOME=str(here), BROWSER="true", PYTHONUNBUFFERED="1")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        program, cwd=here, env=where, stdout=pipe, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        assert running.stdout is not None
+        first = running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert first.startswith(("chatfold view: http://", "watching "))
+    assert running.returncode in (0, 130)
+
+
+def test_the_examples_of_the_command_itself_work_on_the_demo(here: Path) -> None:
+    told = [line for line in (cli.help or "").splitlines() if line.strip().startswith("chatfold ")]
+    lines = [shlex.split(re.split(r" {3,}| && ", line.strip())[0])[1:] for line in told]
+    demo, *rest = lines
+    assert demo == ["demo"]
+    for args in rest:
+        done = tried(here, *args)
+        assert (done.returncode, done.stdout != "") == (0, True), done.stderr
 
 
 def test_the_verbs_are_those_that_there_are() -> None:
