@@ -16,21 +16,10 @@ from chatfold.eventlog import scan
 from chatfold.eventlog.line import add_checksum
 from chatfold.replay.cli import VERBS, cli
 
-TAGS = [
-    "message_added",
-    "run_started",
-    "injected",
-    "noted",
-    "noted",
-    "model_called",
-    "model_returned",
-    "tool_called",
-    "tool_returned",
-    "model_called",
-    "model_returned",
-    "message_added",
-    "run_finished",
-]
+_ASKS = ["model_called", "model_returned", "tool_called", "tool_returned"]
+_ANSWERS = ["model_called", "model_returned", "message_added", "run_finished"]
+TURN = ["message_added", "run_started", "injected", *_ASKS, *_ANSWERS]
+TAGS = [*TURN[:3], "noted", "noted", *TURN[3:], *TURN, "compacted", *TURN]
 ENTRIES, CALL = len(TAGS), TAGS.index("tool_called") + 1
 
 
@@ -44,6 +33,10 @@ def chat(tmp_path: Path) -> Path:
     return tmp_path / "chats" / "lexer-bug"
 
 
+def tags(chat: Path) -> list[str]:
+    return [str(type(entry.event).__struct_config__.tag) for entry in scan(chat)]
+
+
 def segment(chat: Path) -> Path:
     return chat / "0000000000000001.jsonl"
 
@@ -51,7 +44,7 @@ def segment(chat: Path) -> Path:
 def damage(chat: Path, old: bytes, new: bytes) -> None:
     content = segment(chat).read_bytes()
     assert old in content
-    segment(chat).write_bytes(content.replace(old, new))
+    segment(chat).write_bytes(content.replace(old, new, 1))
 
 
 def assert_one_line(result: Result, code: int, text: str) -> None:
@@ -70,8 +63,7 @@ def test_demo_records_a_chat_and_prints_it_back(tmp_path: Path) -> None:
     result = run("demo", tmp_path)
     assert result.exit_code == 0
     assert "▸ user\tWhy does the lexer drop newlines?" in result.stdout
-    entries = list(scan(tmp_path / "chats" / "lexer-bug"))
-    assert [str(type(entry.event).__struct_config__.tag) for entry in entries] == TAGS
+    assert tags(tmp_path / "chats" / "lexer-bug") == TAGS
     shown = [line.split("\t") for line in result.stdout.splitlines() if "\t" in line]
     assert [int(fields[0]) for fields in shown[:ENTRIES]] == list(range(1, ENTRIES + 1))
 
@@ -82,7 +74,7 @@ def test_demo_says_what_to_try_next_and_it_works(tmp_path: Path) -> None:
     result = run("demo", tmp_path)
     tried = [shlex.split(line, comments=True) for line in result.stdout.splitlines() if line.startswith("  ")]
     verbs = [words[1] for words in tried if words[0] != "jq"]
-    assert verbs == ["log", "messages", "why", "step", "check", "demo"]
+    assert verbs == ["log", "messages", "diff", "why", "step", "check", "demo"]
     for words in tried:
         if words[0] == "jq":
             assert Path(words[-1]).read_bytes().count(b"\n") == ENTRIES + 1
@@ -101,7 +93,7 @@ def test_demo_again_goes_on_in_the_same_chat(chat: Path) -> None:
     assert run("demo", chat.parents[1]).exit_code == 0
     after = list(scan(chat))
     assert after[: len(before)] == before
-    assert len(after) == 2 * len(before) - 2  # what the model was told besides is noted once
+    assert tags(chat)[len(before) :] == [*TURN, "compacted"]  # what the model was told besides is noted once
     assert after[len(before)].event != before[0].event
 
 
