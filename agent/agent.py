@@ -11,7 +11,6 @@ was cancelled, it takes at most ``Limits.grace`` seconds: runs are stopped where
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -37,9 +36,8 @@ from chatfold.agent.tools import Tool, by_name
 from chatfold.agent.tools.skills import SkillFiles
 from chatfold.agent.world import LiveWorld, World
 from chatfold.eventlog import Entry, Json, NoSuchPoint, Storage
+from chatfold.eventlog.logger import logger
 from chatfold.projections import turn
-
-_log = logging.getLogger("chatfold")
 
 _NOT_OURS = frozenset({"imported", "adapter"})  # words of chats that another program answers
 
@@ -140,7 +138,7 @@ class Agent(Conversations):
                 _, tasks = await asyncio.wait(tasks, timeout=self.limits.grace)
         finally:
             if stuck := [*left_behind(), *(task.get_name() for task in tasks)]:
-                _log.warning("left behind at shutdown, still running: %s", ", ".join(stuck))
+                logger.warning("left behind at shutdown, still running: %s", ", ".join(stuck))
             for store in (*([self.store] if self._owns_store else ()), *self._stores.values()):
                 await store.close()
 

@@ -4,16 +4,13 @@ The model is asked apart from the run, without tools; what it says is recorded a
 or says nothing, or more than a summary may have, the summary is made by looking: see ``summary``.
 """
 
-import logging
-
 from chatfold.agent.masking import mask
 from chatfold.agent.models import Model, ModelReply, Request
 from chatfold.agent.summary import Material, summarise_by_rules
 from chatfold.eventlog import Text
+from chatfold.eventlog.logger import logger
 from chatfold.projections import Message
 from chatfold.projections.text import text_of
-
-_log = logging.getLogger("chatfold")
 
 PROMPT = """\
 Summarise the conversation below for yourself: it will stand in place of these messages when you go on.
@@ -32,6 +29,6 @@ async def summarise_with(model: Model, material: Material) -> str:
         async for one in model.ask(model.payload(request)):
             reply = one if isinstance(one, ModelReply) else reply
     except Exception as error:  # noqa: BLE001 (the model's, whatever it is: too long for it, too, for one)
-        _log.warning("the model made no summary: %s", mask(f"{type(error).__name__}: {error}"))
+        logger.warning("the model made no summary: %s", mask(f"{type(error).__name__}: {error}"))
     text = text_of(reply.parts).strip() if reply else ""
     return text if text and material.count(text) <= material.limit else summarise_by_rules(material)

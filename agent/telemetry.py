@@ -3,7 +3,6 @@
 agent.observe(lambda span: print(span.kind, span.name, f"{span.seconds:.1f} s", span.usage))
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,9 +11,8 @@ from typing import Literal
 import msgspec
 
 from chatfold.agent.masking import mask
+from chatfold.eventlog.logger import logger
 from chatfold.projections.usage import Spent
-
-_log = logging.getLogger("chatfold")
 
 
 class Span(msgspec.Struct):
@@ -49,4 +47,4 @@ def measure(observers: Sequence[Observer], span: Span) -> Iterator[Span]:
             try:
                 observer(span)
             except Exception:  # noqa: BLE001 (the observer's, whatever it is)
-                _log.warning("an observer of spans failed", exc_info=True)
+                logger.warning("an observer of spans failed", exc_info=True)

@@ -48,6 +48,11 @@ def test_the_import_of_a_layer_above_would_be_noticed(tmp_path: Path) -> None:
     assert [*map(package, imported(module))] == ["chatfold.replay", "chatfold.agent"]
 
 
+def test_one_module_has_the_logger() -> None:
+    others = [path for path in modules() if "logging" in imported(path)]
+    assert [str(path.relative_to(ROOT)) for path in others] == ["eventlog/logger.py"]
+
+
 OPENING = {"aiofiles", "fcntl", "io", "mmap", "os", "shutil", "tempfile", "chatfold.eventlog.files"}
 
 

@@ -9,7 +9,6 @@ Valid lines may follow the bad ones in a torn tail: after a power cut the pages 
 disk in any order. They were never promised, and the next writer sets them aside with the rest.
 """
 
-import logging
 import re
 from collections.abc import Iterator
 from enum import IntEnum
@@ -19,11 +18,11 @@ from chatfold.eventlog.files.chat_dir import set_aside
 from chatfold.eventlog.files.disk import Disk, read_at, write_all
 from chatfold.eventlog.files.segment import Position, Tail, segment_name
 from chatfold.eventlog.line import ENTRY_PREFIX, MAX_LINE, SEAL_PREFIX, has_valid_sum, parse_fields
+from chatfold.eventlog.logger import logger
 
 if TYPE_CHECKING:
     from chatfold.eventlog.files.reader import LogReader
 
-_log = logging.getLogger("chatfold")
 _WINDOW = 8 * MAX_LINE
 _AFTER_ALL = 1 << 62  # a seq later than any: a seal vouches for all before it
 
@@ -134,5 +133,5 @@ def cut_torn_tail(folder: "LogReader", fd: int, tail: Tail) -> Tail:
     torn = (read_at(disk, fd, at, MAX_LINE) for at in range(start, start + size, MAX_LINE))
     aside = set_aside(disk, folder.path, f"torn-{segment_name(tail.first)}-{start}", torn)
     disk.truncate(fd, start)
-    _log.warning("torn tail of %d bytes cut off at byte %d, kept in %s", size, start, aside)
+    logger.warning("torn tail of %d bytes cut off at byte %d, kept in %s", size, start, aside)
     return tail
