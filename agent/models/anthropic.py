@@ -4,8 +4,8 @@
 
 What is sent is the payload, as it is: the parameters with every request, as the package's ``create`` takes them. The
 answer is streamed. Thoughts are kept with their signatures and sent back to the model that had them. With ``cache``, the
-provider is told to cache up to the end of the system text and up to the last message. The package's own retries are off,
-since the run's are events; failures: see ``errors``. A stream that ends without a ``stop_reason`` has failed.
+provider is told to cache up to the end of the system text and up to the last message. Failures: see ``errors``. A stream that ends
+without a ``stop_reason`` has failed.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -17,17 +17,16 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
+    SdkModel,
     add_params,
     claim_id,
     decode_args,
     first_text,
     keep_counts,
     offer_tools,
-    package,
     params_of,
     real_names,
 )
-from chatfold.agent.models.errors import cut_short, translate_errors
 from chatfold.eventlog import Json, Part, Reasoning, Text
 from chatfold.projections import Message, to_anthropic
 from chatfold.projections.shapes.anthropic import limit_marks
@@ -37,7 +36,7 @@ MAX_TOKENS = 8_192
 """Of an answer: what every model of today can give. A call of a tool that is longer is cut off, and fails."""
 
 
-class AnthropicModel:
+class AnthropicModel(SdkModel):
     """``client``: an ``AsyncAnthropic`` of yours, or one for Bedrock, …; you close it. Else ``aclose`` closes ours."""
 
     provider = "anthropic"
@@ -54,37 +53,17 @@ class AnthropicModel:
         cache: bool = True,
         **params: Any,
     ) -> None:
-        sdk = package("anthropic")
-        options: dict[str, Any] = {"max_retries": 0} | ({} if timeout is None else {"timeout": timeout})
-        self.name = name
+        super().__init__(
+            name, "AsyncAnthropic", client=client, base_url=base_url, api_key=api_key, timeout=timeout
+        )
         self.payload_settings = {"max_tokens": max_tokens, "cache": cache, **params_of(params)}
-        self._is_ours = client is None
-        if client is None:
-            self._client = sdk.AsyncAnthropic(base_url=base_url, api_key=api_key, **options)
-        else:
-            self._client = client.with_options(**options)
-
-    async def aclose(self) -> None:
-        if self._is_ours:
-            await self._client.close()
 
     def payload(self, request: Request) -> dict[str, Any]:
         return anthropic_payload(request, self.name, self.payload_settings)
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+    def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         names = real_names(payload.get("tools", ()), "input_schema")
-        heard = _Heard()
-        with translate_errors(TypeError):  # of a parameter that ``create`` does not know, or of a missing key
-            stream = await self._client.messages.create(**payload)
-        with translate_errors():
-            async with stream:
-                async for event in stream:
-                    for piece in heard.take(event):
-                        yield piece
-        if not heard.stop:
-            raise cut_short()
-        parts = heard.parts(self.provider, self.name)
-        yield ModelReply(parts, heard.calls(names), heard.usage, heard.stop)
+        return self._stream(self._client.messages.create, payload, _Heard(), names)
 
 
 def anthropic_payload(request: Request, name: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the adapters of providers' packages share: tools by names that are accepted, and arguments.
+"""What the adapters of providers' packages share: the client, streaming, tools by names that are accepted, and arguments.
 
 - A tool is offered under the name that its calls have in the history, see ``tool_name``. If that is not its own, the
   ``title`` of its schema is, and no schema has any other title: so ``real_names`` can be told from a payload alone.
@@ -6,14 +6,15 @@
 """
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
-from chatfold.agent.messages import new_id
-from chatfold.agent.models import ToolSpec
-from chatfold.eventlog import Json
+from chatfold.agent.messages import ToolCall, new_id
+from chatfold.agent.models import ModelReply, Piece, ToolSpec
+from chatfold.agent.models.errors import cut_short, translate_errors
+from chatfold.eventlog import Json, Part
 from chatfold.projections.shapes.parse import arguments_of
 from chatfold.projections.shapes.values import clean, plain, tool_name
 
@@ -30,6 +31,76 @@ def package(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ImportError(f"the package {name!r} is missing: pip install 'chatfold[{name}]'") from error
+
+
+class Heard(Protocol):
+    """An answer, as far as it has come."""
+
+    usage: dict[str, int]
+    stop: str
+
+    def take(self, event: Any) -> Iterator[Piece]:
+        """What this event of the stream adds."""
+
+    def parts(self, provider: str, model: str) -> tuple[Part, ...]:
+        """All that was said and thought."""
+
+    def calls(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
+        """All calls, each with an id of its own. ``names``: what the tools are really called."""
+
+
+class SdkModel:
+    """A model that a provider's package asks. The package's own retries are off, since those of a run are events."""
+
+    provider: str
+    payload_settings: dict[str, Any]
+
+    def __init__(
+        self,
+        name: str,
+        client_class: str,
+        *,
+        client: Any,
+        base_url: str | None,
+        api_key: str | None,
+        timeout: float | None,
+    ) -> None:
+        sdk = package(self.provider)
+        options: dict[str, Any] = {"max_retries": 0} | ({} if timeout is None else {"timeout": timeout})
+        self.name = name
+        self._is_ours = client is None
+        if client is None:
+            self._client = getattr(sdk, client_class)(base_url=base_url, api_key=api_key, **options)
+        else:
+            self._client = client.with_options(**options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    async def aclose(self) -> None:
+        """Closes the client, unless it is yours."""
+        if self._is_ours:
+            await self._client.close()
+
+    async def _stream(
+        self,
+        create: Callable[..., Awaitable[Any]],
+        payload: dict[str, Any],
+        heard: Heard,
+        names: Mapping[str, str],
+    ) -> AsyncIterator[Piece | ModelReply]:
+        """A stream that ends without a reason to stop has failed."""
+        with translate_errors(TypeError):  # of a parameter that ``create`` does not know, or of a missing key
+            stream = await create(**payload)
+        with translate_errors():
+            async with stream:
+                async for event in stream:
+                    for piece in heard.take(event):
+                        yield piece
+        if not heard.stop:
+            raise cut_short()
+        parts = heard.parts(self.provider, self.name)
+        yield ModelReply(parts, heard.calls(names), heard.usage, heard.stop)
 
 
 def params_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -99,5 +170,5 @@ def claim_id(id: str, taken: set[str]) -> str:
 
 
 def keep_counts(given: Mapping[str, object]) -> dict[str, int]:
-    """Those of the counts that are."""
+    """Those that are whole numbers from 0 on: a provider says null for what it does not know."""
     return {name: value for name, value in given.items() if type(value) is int and value >= 0}

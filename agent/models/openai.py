@@ -4,9 +4,8 @@
     model = OpenAIModel("qwen3", base_url="http://localhost:8000/v1", api_key="none", extra_body={"top_k": 20})
 
 What is sent is the payload, as it is: the parameters with every request, as the package's ``create`` takes them. The
-answer is streamed. Reasoning is shown and kept where a server tells it, and not sent back: see ``to_openai``. The
-package's own retries are off, since the run's are events; failures: see ``errors``. A stream that ends without a
-``finish_reason`` has failed.
+answer is streamed. Reasoning is shown and kept where a server tells it, and not sent back: see ``to_openai``. Failures: see
+``errors``. A stream that ends without a ``finish_reason`` has failed.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -18,17 +17,16 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.common import (
     GO_ON,
+    SdkModel,
     add_params,
     claim_id,
     decode_args,
     first_text,
     keep_counts,
     offer_tools,
-    package,
     params_of,
     real_names,
 )
-from chatfold.agent.models.errors import cut_short, translate_errors
 from chatfold.eventlog import Part, Reasoning, Text
 from chatfold.projections import Message, to_openai
 from chatfold.projections.shapes.values import json_text
@@ -36,7 +34,7 @@ from chatfold.projections.shapes.values import json_text
 Kind: TypeAlias = Literal["text", "reasoning"]
 
 
-class OpenAIModel:
+class OpenAIModel(SdkModel):
     """``client``: an ``AsyncOpenAI`` of yours, or one for Azure, …; you close it. Else ``aclose`` closes ours."""
 
     provider = "openai"
@@ -51,37 +49,17 @@ class OpenAIModel:
         timeout: float | None = None,
         **params: Any,
     ) -> None:
-        openai = package("openai")
-        options: dict[str, Any] = {"max_retries": 0} | ({} if timeout is None else {"timeout": timeout})
-        self.name = name
+        super().__init__(
+            name, "AsyncOpenAI", client=client, base_url=base_url, api_key=api_key, timeout=timeout
+        )
         self.payload_settings = params_of(params)
-        self._is_ours = client is None
-        if client is None:
-            self._client = openai.AsyncOpenAI(base_url=base_url, api_key=api_key, **options)
-        else:
-            self._client = client.with_options(**options)
-
-    async def aclose(self) -> None:
-        if self._is_ours:
-            await self._client.close()
 
     def payload(self, request: Request) -> dict[str, Any]:
         return openai_payload(request, self.name, self.payload_settings)
 
-    async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+    def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         names = real_names((tool["function"] for tool in payload.get("tools", ())), "parameters")
-        heard = _Heard()
-        with translate_errors(TypeError):  # of a parameter that ``create`` does not know
-            stream = await self._client.chat.completions.create(**payload)
-        with translate_errors():
-            async with stream:
-                async for chunk in stream:
-                    for piece in heard.take(chunk):
-                        yield piece
-        if not heard.stop:
-            raise cut_short()
-        parts = heard.parts(self.provider, self.name)
-        yield ModelReply(parts, heard.calls.finish(names), heard.usage, heard.stop)
+        return self._stream(self._client.chat.completions.create, payload, _Heard(), names)
 
 
 def openai_payload(request: Request, name: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +92,7 @@ class _Heard:
     """An answer, as far as it has come. Nothing is taken for granted of a chunk: servers leave out what they like."""
 
     def __init__(self) -> None:
-        self.calls = _Calls()
+        self._calls = _Calls()
         self.usage: dict[str, int] = {}
         self.stop = ""
         self._words: dict[str, list[str]] = {"reasoning": [], "text": []}
@@ -129,13 +107,16 @@ class _Heard:
                 self._words[piece.kind].append(piece.text)
                 yield piece
             for call in getattr(delta, "tool_calls", None) or ():
-                self.calls.take(call)
+                self._calls.take(call)
             self.stop = first_text(choice, "finish_reason") or self.stop
 
     def parts(self, provider: str, model: str) -> tuple[Part, ...]:
         thought, text = ("".join(words) for words in self._words.values())
         parts: list[Part] = [Reasoning(thought, provider, model)] if thought else []
         return (*parts, Text(text)) if text else tuple(parts)
+
+    def calls(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
+        return self._calls.finish(names)
 
 
 def _pieces(delta: Any) -> Iterator[Piece]:
