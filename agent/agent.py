@@ -111,8 +111,8 @@ class Agent(Conversations):
         self._owner: asyncio.Task[Any] | None = None  # the task that entered the block
 
     def __repr__(self) -> str:
-        tools = ", ".join(self.tools) or "no tools"
-        return f"Agent({self.name!r}, {getattr(self.model, 'name', self.model)!r}, {tools})"
+        name = f"{self.name!r}, " if self.name else ""
+        return f"Agent({name}{self.model!r}, {self.store!r}, tools: {', '.join(self.tools) or 'none'})"
 
     async def __aenter__(self) -> Self:
         self._owner = asyncio.current_task()

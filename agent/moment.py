@@ -58,7 +58,7 @@ class Moment:
         self._prompt = prompt or KeptPrompt()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.key!r} at entry {self.seq}>"
+        return f"{type(self).__name__}({self.key!r}, at entry {self.seq})"
 
     @property
     def opened(self) -> Opened:

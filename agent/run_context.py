@@ -77,6 +77,9 @@ class RunContext:
                 case ContextOpened() | ContextSwitched() | ContextCleared():
                     self.begin_anew()
 
+    def __repr__(self) -> str:
+        return f"RunContext({self.chat.key!r}, {self.run!r})"
+
     async def inject_once(
         self, text: str, *, fingerprint: str, role: Role = "assistant", source: str = ""
     ) -> Refusal | None:

@@ -77,6 +77,9 @@ class Store:
         """For tests and scratch work: gone when the process ends."""
         return cls(MemoryStorage(), projections=projections)
 
+    def __repr__(self) -> str:
+        return f"Store({self.log.storage!r})"
+
     async def __aenter__(self) -> Self:
         return self
 

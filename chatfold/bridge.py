@@ -132,7 +132,7 @@ class Proxy(metaclass=_Kind):
         return dir(self._it)
 
     def __repr__(self) -> str:
-        return f"<sync {call(repr, self._it)[1:]}"
+        return f"sync.{call(repr, self._it)}"
 
 
 def proxy_of(value: Any) -> Any:

@@ -66,6 +66,9 @@ class ChatfoldError(Exception):
             text += f" ({place})"
         return f"{text}. {self.next_step}" if self.next_step else text
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 class InvalidKey(ChatfoldError, ValueError):
     next_step = "A chat key is any non-empty string"

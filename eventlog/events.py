@@ -91,6 +91,10 @@ class File(Struct, frozen=True, tag="file"):
     name: str = ""
     url: str = ""
 
+    def __repr__(self) -> str:
+        where = f"url={self.url!r}" if self.url else f"{len(self.data)} bytes"
+        return f"File({self.media_type!r}, {where}{f', name={self.name!r}' if self.name else ''})"
+
 
 class Data(Struct, frozen=True, tag="data"):
     """Anything structured an embedder wants to show or keep next to the text."""

@@ -19,6 +19,9 @@ class Log:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
+    def __repr__(self) -> str:
+        return f"Log({self.storage!r})"
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -123,6 +123,9 @@ class MemoryStorage(Storage):
         self._clock = clock
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"MemoryStorage({len(self._chats)} chats)"
+
     async def __aenter__(self) -> Self:
         return self
 

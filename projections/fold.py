@@ -155,6 +155,11 @@ class View(msgspec.Struct, frozen=True):
         if len(self.states) != len(self.projections):
             raise ValueError("a view has one state for each projection; see ``start``")
 
+    def __repr__(self) -> str:
+        return (
+            f"View(at entry {self.seq}, {', '.join(one.name.rpartition('.')[2] for one in self.projections)})"
+        )
+
     @property
     def seq(self) -> int:
         return self.head.seq

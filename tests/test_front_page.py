@@ -244,3 +244,88 @@ def test_11_a_sync_program() -> None:
     space = {"chatfold": chatfold}
     exec(LINES["11"], space)
     assert Path("chats").is_dir()
+
+
+# --- what a debugger, a log or a notebook shows ------------------------------------------------------------
+
+
+def an_error(kind: Any) -> object:
+    if kind in (chatfold.PromptTooLarge, chatfold.Conflict):
+        return kind(3, 2, chat="a")
+    return kind("a reason") if kind is chatfold.ModelFailed else kind("a reason", chat="a")
+
+
+async def an_object_of_each_name() -> dict[str, object]:
+    key = "sk-proj-0123456789abcdefghijklmnop"
+    store = chatfold.Store("./chats")
+    chat = await store.chat("telegram-42")
+    entry = await chat.user("What about the lexer?")
+    agent = chatfold.Agent(chatfold.ScriptedModel(["ok"]), store=store, tools=[len_of], name="ship")
+    result = await agent.run("and now?", chat="telegram-42")
+
+    async def answer(_messages: Any) -> str:
+        return "ok"
+
+    given: dict[str, object] = {
+        "Store": store,
+        "Chat": chat,
+        "Moment": await chat.at(1),
+        "Entry": entry,
+        "Policy": chatfold.Policy(),
+        "user": chatfold.user("hi"),
+        "assistant": chatfold.assistant("hi"),
+        "system": chatfold.system("hi"),
+        "ToolCall": chatfold.ToolCall("c1", "look"),
+        "Text": chatfold.Text("hi"),
+        "File": chatfold.File("image/png", b"\0" * 100_000, "lexer.png"),
+        "Reasoning": chatfold.Reasoning("hm"),
+        "Data": chatfold.Data("json", {"a": 1}),
+        "Agent": agent,
+        "Result": result,
+        "Step": chatfold.Step("piece", "hi"),
+        "Tool": agent.tools["len_of"],
+        "tool": chatfold.tool(len_of),
+        "shell_tool": chatfold.shell_tool("."),
+        "RunContext": chatfold.RunContext(chat, "run_1"),
+        "OpenAIModel": chatfold.OpenAIModel("gpt-5", api_key=key),
+        "AnthropicModel": chatfold.AnthropicModel("claude", api_key=key),
+        "ScriptedModel": chatfold.ScriptedModel(["ok"]),
+        "model_from": chatfold.model_from(answer),
+        "ModelReply": chatfold.ModelReply(),
+        "projection": chatfold.projection(int)(lambda count, _: count),
+        "View": chat.view,
+        "Replay": chatfold.Replay(chat),
+        "CHAT_TOOLS": chatfold.CHAT_TOOLS[0],
+        "Stdio": chatfold.Stdio("server", "--token", key),
+        "Http": chatfold.Http("https://example.com/mcp", {"authorization": f"Bearer {key}"}),
+        "Limits": chatfold.Limits(),
+        "SkillFiles": chatfold.SkillFiles("."),
+        "sync": chatfold.sync.Store("./chats"),
+    }
+    names = {name: getattr(chatfold, name) for name in chatfold.__all__}
+    kinds = {name: one for name, one in names.items() if isinstance(one, type) and issubclass(one, Exception)}
+    return given | {name: an_error(kind) for name, kind in kinds.items()}
+
+
+def len_of(text: str) -> int:
+    """How long it is."""
+    return len(text)
+
+
+NO_OBJECTS = {"events", "current_run", "mcp_tools", "assert_replays", "replaying"}
+
+
+async def test_everything_shows_what_it_is() -> None:
+    shown = await an_object_of_each_name()
+    assert {*NAMES, *chatfold.__all__} == {*shown} | NO_OBJECTS
+    for name, one in shown.items():
+        told = repr(one)
+        assert " object at 0x" not in told, name
+        assert 0 < len(told) <= 320, (name, told)
+        assert "\n" not in told, name
+        assert "sk-proj" not in told, name
+    assert repr(shown["Store"]) == "Store(FileStorage('chats'))"
+    assert repr(shown["Agent"]) == (
+        "Agent('ship', ScriptedModel('scripted', asked 1 times), Store(FileStorage('chats')), tools: len_of)"
+    )
+    assert repr(shown["sync"]) == "sync.Store(FileStorage('chats'))"

@@ -133,6 +133,9 @@ class ScriptedModel:
         self._script = iter(script)
         self._delay = delay
 
+    def __repr__(self) -> str:
+        return f"ScriptedModel({self.name!r}, asked {len(self.payloads)} times)"
+
     def payload(self, request: Request) -> dict[str, Any]:
         return scripted_payload(request)
 

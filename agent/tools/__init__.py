@@ -52,7 +52,7 @@ class Tool:
 
     name: str
     description: str
-    schema: dict[str, Any]
+    schema: dict[str, Any] = field(repr=False)
     call: Callable[[Any], Awaitable[Any]] = field(repr=False)
     after_crash: AfterCrash = "interrupted"
     timeout: float | None = None

@@ -64,6 +64,9 @@ class Stdio:
         self.cwd = cwd
         self.stderr = stderr
 
+    def __repr__(self) -> str:
+        return f"Stdio({str(self)!r})"
+
     def __str__(self) -> str:
         return mask(shlex.join((self.command, *self.args)))
 
@@ -77,6 +80,9 @@ class Http(msgspec.Struct, frozen=True):
 
     back = "was lost; it is connected again"
     gone = "was lost, and cannot be reached again"
+
+    def __repr__(self) -> str:
+        return f"Http({str(self)!r})"  # without its headers, which have keys
 
     def __str__(self) -> str:
         return mask(self.url)

@@ -69,6 +69,9 @@ class SkillFiles:
         self.unusable: dict[str, str] = {}  # why, by folder
         self.read()
 
+    def __repr__(self) -> str:
+        return f"SkillFiles({str(self.path)!r}, {len(self.skills)} skills)"
+
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
         """``skills_list`` and ``skills_load``."""

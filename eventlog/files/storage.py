@@ -73,6 +73,9 @@ class FileStorage(FileReading):
         self._closed = False
         _storages.add(self)
 
+    def __repr__(self) -> str:
+        return f"FileStorage({str(self._root)!r}{', read_only=True' if self.read_only else ''})"
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -33,7 +33,7 @@ def test_a_chat_is_kept_and_read_without_await(tmp_path: Path) -> None:
             "assistant",
         ]
         assert chat[outline].title == "hi"
-        assert repr(chat) == "<sync Chat 'a' at entry 4>"
+        assert repr(chat) == "sync.Chat('a', at entry 4)"
         assert [entry.seq for entry in chat.entries()] == [1, 2, 3, 4]
     with sync.Store(tmp_path) as store:
         assert [row.key for row in store.chats()] == ["a"]
