@@ -159,9 +159,14 @@ def path_of(text: str) -> Path | None:
         return None
 
 
+def path_in(text: str) -> Path | None:
+    """The same of an address, which may have a point behind the path."""
+    return path_of(text) or path_of(address(text).chat)
+
+
 def home_of(store: str | None, text: str) -> Path | str:
     """The place of the store that an address is in: whoever writes has to know. Raises ``NotInStore``."""
-    path = path_of(text) or path_of(address(text).chat)
+    path = path_in(text)
     return root_of(path) if path else store_place(store)
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from chatfold.replay.command import chat_of, complete_chat, path_of, seq_meant, verb
+from chatfold.replay.command import chat_of, complete_chat, path_in, seq_meant, verb
 from chatfold.replay.inspect.places import store_place
 from chatfold.replay.output import Out
 from chatfold.replay.stepper.app import step as run_stepper
@@ -18,5 +18,4 @@ async def step(out: Out, store: str | None, *, address: str) -> int:  # noqa: AR
     async with chat_of(store, address) as (chat, meant):
         key = chat.key
         await seq_meant(chat, meant)
-    place = path_of(address) or path_of(meant.chat) or store_place(store)
-    return await run_stepper(place, key, meant.last)
+    return await run_stepper(path_in(address) or store_place(store), key, meant.last)

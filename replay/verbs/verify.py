@@ -17,6 +17,7 @@ from chatfold.replay.command import (
     code_of,
     complete_chat,
     confirm,
+    path_in,
     seq_meant,
     store_of,
     tell,
@@ -68,8 +69,8 @@ async def replay(
     """Fold a chat again from its first entry, and compare every fingerprint that was recorded on the way.
 
     With --agent the agent's own code runs, too: model, tools, clock and ids answer from the recording. A divergence is named with
-    its entry, its field and both values; of a run, only the first: what follows answers a question that nobody asked. No model and
-    no tool can be reached: a miss is a divergence.
+    its entry, its field and both values; of a run, only the first: what follows answers a question that nobody asked. 'continue' goes on
+    with the next run. No model and no tool can be reached: a miss is a divergence.
 
     Exit code 0: as recorded. 1: it diverged.
     """
@@ -81,14 +82,14 @@ async def replay(
     errors: dict[str, Exception] = {}
     worst = 0
     async with aclosing(_chats(store, addresses, errors)) as chats:
-        async for chat, meant in chats:
+        async for chat, meant, name in chats:
             try:
                 found = await _judged(out, chat, meant, factory, goes_on=on_divergence == "continue")
             except (ChatfoldError, OSError) as error:
                 errors[chat.key] = error
                 continue
             verdicts.append(found)
-            _print(out, found, show_place(store) if store else "")
+            _print(out, found, name, show_place(store) if store else "")
             worst = max(worst, 0 if found.ok else DIFFERENT)
     if report is not None:
         _written(report, junit(verdicts, errors))
@@ -104,11 +105,12 @@ def _written(path: Path, data: bytes) -> None:
 
 async def _chats(
     store: str | None, addresses: tuple[str, ...], errors: dict[str, Exception]
-) -> AsyncGenerator[tuple[Chat, Address]]:
+) -> AsyncGenerator[tuple[Chat, Address, str]]:
+    """Each with the name that it has on the command line: its key, or its path."""
     for text in addresses:
         try:
             async with chat_of(store, text) as (chat, meant):
-                yield chat, meant
+                yield chat, meant, str(path_in(text) or chat.key)
         except (ChatfoldError, OSError) as error:
             errors[text] = error
     if not addresses:
@@ -119,7 +121,7 @@ async def _chats(
                 except (ChatfoldError, OSError) as error:
                     errors[key] = error
                     continue
-                yield chat, Address(key)
+                yield chat, Address(key), key
 
 
 async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None, *, goes_on: bool) -> Verdict:
@@ -128,12 +130,12 @@ async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None,
         with report_failures(
             chat=chat.key, besides=(OSError,)
         ):  # which is the store's: the factory's own are told by now
-            return await rehearse(chat, report_factory(factory, chat.key), progress=progress)
+            return await rehearse(chat, report_factory(factory, chat.key), goes_on=goes_on, progress=progress)
     first, last = await range_of(chat, meant)
     return await verdict(chat, first=first + 1, last=last, goes_on=goes_on, progress=progress)
 
 
-def _print(out: Out, found: Verdict, store: str) -> None:
+def _print(out: Out, found: Verdict, name: str, store: str) -> None:
     if out.json:
         out.value(found)
         return
@@ -156,7 +158,7 @@ def _print(out: Out, found: Verdict, store: str) -> None:
     )
     for one in (found.divergence, *found.more) if found.divergence else ():
         out.text(str(one).partition(" ")[2], "  ")
-        out.line(f"    more      {one.command(found.chat, store)}")
+        out.line(f"    more      {one.command(name, store)}")
     for attempt in found.attempts:
         out.line(f"  refused: {attempt}", "red")
 

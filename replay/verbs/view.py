@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from chatfold.agent import Store
-from chatfold.replay.command import complete_chat, path_of, verb
+from chatfold.replay.command import complete_chat, path_in, verb
 from chatfold.replay.inspect.address import address
 from chatfold.replay.inspect.places import find_chat, opened, store_place
 from chatfold.replay.inspect.points import seq_of
@@ -43,8 +43,7 @@ async def view(
     except ModuleNotFoundError as error:
         raise ImportError(f"the page needs {error.name}: pip install 'chatfold[web]'") from None
 
-    path, meant = path_of(point) or path_of(address(point).chat), address(point)
-    place = path or store_place(store)
+    place, meant = path_in(point) or store_place(store), address(point)
     async with _place(place, writes=writes) as (kept, only):
         start = "/"
         if only or point:

@@ -21,7 +21,7 @@ def junit(verdicts: Sequence[Verdict], errors: Mapping[str, BaseException] | Non
     for found in verdicts:
         case = _case(suite, found.chat)
         if found.divergence is not None:
-            text = str(found.divergence)
+            text = "\n".join(map(str, (found.divergence, *found.more)))
             _said(ET.SubElement(case, "failure", {"type": "Diverged"}), text)
         ET.SubElement(case, "system-out").text = _clean(_counts(found))
     for chat, error in told.items():

@@ -217,6 +217,12 @@ class Recording(MemoryStorage):
         self.halted = self.halted or why
         raise Halted
 
+    async def pass_over(self) -> int:
+        """Takes the rest of the run as it was recorded; gives how many requests to models are in it."""
+        before = self.calls
+        await self._insert(self._end)
+        return self.calls - before
+
     async def others(self) -> None:
         """Puts in what stands next, which no run that is rehearsed has written."""
         await self._insert(self._batch_end(self.at))

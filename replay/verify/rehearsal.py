@@ -6,7 +6,8 @@
 Every run of the recording is run again by the agent's own code: its instructions, files, tools' schemas, policy, model settings
 and ``payload``. All else answers from the log: the model, the tools and what they did to the chat, summaries, the time, ids,
 waiting, ``current_run().draw``. Tools, callbacks and ``send`` are not called. Other people's entries stand where they stood.
-The first difference is told, and nothing is done after it. A miss is a difference, never a live call; see ``offline``.
+The first difference of a run ends it, since what follows answers a question that nobody asked: the rehearsal ends there, or takes the
+rest of that run as it was recorded and goes on with the next one. A miss is a difference, never a live call; see ``offline``.
 """
 
 import asyncio
@@ -47,15 +48,20 @@ class RedactedRecording(ChatfoldError):
     next_step = "It is there to be read; replay the original"
 
 
-async def rehearse(chat: Moment, factory: Factory, *, progress: Progress | None = None) -> Verdict:
-    """Runs the agent that the factory makes against the recording. Nothing is written, but in memory."""
+async def rehearse(
+    chat: Moment, factory: Factory, *, goes_on: bool = False, progress: Progress | None = None
+) -> Verdict:
+    """Runs the agent that the factory makes against the recording. Nothing is written, but in memory.
+
+    ``goes_on``: to the next run after a divergence, to name the first of every run.
+    """
     if await redacted(chat):
         raise RedactedRecording(
             "something was left out of this recording when it was exported", chat=chat.key
         )
     entries = [entry async for entry in chat.entries()]
     with offline() as tried:
-        return await _Rehearsal(chat.key, entries, tried).through(factory, progress)
+        return await _Rehearsal(chat.key, entries, tried).through(factory, progress, goes_on=goes_on)
 
 
 async def built(factory: Factory, store: Store) -> Agent:
@@ -84,15 +90,16 @@ class _Rehearsal:
         self._parents = [entry.event.parent for entry in entries if isinstance(entry.event, Forked)]
         self._recording = Recording(key, entries, self._compare)
         self._store = Store(self._recording)
-        self._runs = self._skipped = self._proved = 0
+        self._runs = self._skipped = self._proved = self._passed_over = 0
 
-    async def through(self, factory: Factory, progress: Progress | None) -> Verdict:
+    async def through(self, factory: Factory, progress: Progress | None, *, goes_on: bool) -> Verdict:
         agent = await built(factory, self._store)
         if self._tried:  # and swallowed
             raise LiveCall(f"the factory tried to reach the world: {'; '.join(self._tried)}")
         self._explaining = Explaining(self._key, self._entries, self._notes, agent.model)
         names = {entry.event.agent for entry in self._entries if isinstance(entry.event, RunStarted)}
         recording = self._recording
+        found: list[Divergence] = []
         while recording.at < len(self._entries):
             entry = self._entries[recording.at]
             if not isinstance(entry.event, RunStarted) or entry.run is None:
@@ -102,16 +109,18 @@ class _Rehearsal:
                 await recording.others()
             else:
                 self._runs += 1
-                await self._again(agent, entry.run)
-                if recording.halted == "diverged" or self._tried:
-                    return await self._came_to(self._live() or recording.divergence)
+                if divergence := await self._again(agent, entry.run):
+                    found.append(divergence)
+                    if not goes_on:
+                        break
+                    self._passed_over += await recording.pass_over()
             if progress is not None:
                 progress(recording.at, len(self._entries))
-        return await self._came_to(None)
+        return await self._came_to(found)
 
-    async def _again(self, agent: Agent, run: str) -> None:
-        """One run, begun again as often as its process was killed."""
-        recording = self._recording
+    async def _again(self, agent: Agent, run: str) -> Divergence | None:
+        """One run, begun again as often as its process was killed; gives the first difference."""
+        recording, before = self._recording, len(self._tried)
         recording.begin(run, self._key_of(run))
         while True:
             recording.go_on()
@@ -124,8 +133,10 @@ class _Rehearsal:
             finally:
                 attempt.cancel()
             error = None if attempt.cancelled() else attempt.exception()
-            if self._tried or recording.halted in ("ended", "diverged") or recording.finished:
-                return
+            if len(self._tried) > before:
+                return self._live(self._tried[before])
+            if recording.halted in ("ended", "diverged") or recording.finished:
+                return recording.divergence if recording.halted == "diverged" else None
             if recording.halted != "again":
                 raise error or AssertionError("a run that ended without saying so")
 
@@ -163,21 +174,13 @@ class _Rehearsal:
         name = event.name.rpartition(".")[2]
         self._notes.setdefault(f"{name}:{fingerprint({name: event.data})}", event.data)
 
-    def _live(self) -> Divergence | None:
-        if not self._tried:
-            return None
-        told = "the agent's code tried to reach the world, which is neither the model nor a tool"
+    def _live(self, attempt: str) -> Divergence:
+        cause = "the agent's code tried to reach the world, which is neither the model nor a tool"
         return Divergence(
-            self._key,
-            self._recording.at,
-            "live",
-            self._tried[0].partition(" ")[0],
-            None,
-            self._tried[0],
-            cause=told,
+            self._key, self._recording.at, "live", attempt.partition(" ")[0], None, attempt, cause=cause
         )
 
-    async def _came_to(self, found: Divergence | None) -> Verdict:
+    async def _came_to(self, found: Sequence[Divergence]) -> Verdict:
         done = self._entries[: self._recording.at]
         now = await self._store.chat(self._recording.key)
         calls = [entry for entry in done if isinstance(entry.event, ModelCalled)]
@@ -188,12 +191,13 @@ class _Rehearsal:
             model_calls=len(calls),
             tool_calls=sum(isinstance(entry.event, ToolCalled) for entry in done),
             proved=self._proved,
-            unprovable=len(calls) - self._proved,
+            unprovable=len(calls) - self._proved - self._passed_over,
             other_rules=_other_rules(done),
             runs=self._runs,
             skipped=self._skipped,
             attempts=tuple(self._tried),
-            divergence=found,
+            divergence=found[0] if found else None,
+            more=tuple(found[1:]),
         )
 
 
