@@ -34,7 +34,7 @@ class Step(msgspec.Struct, frozen=True):
     type: Literal["piece", "assistant", "step_finish", "result"]
     text: str
     run: str = ""
-    kind: str = "text"  # of a piece: or reasoning
+    kind: Literal["text", "reasoning"] = "text"  # of a piece
     tool: str = ""
     failed: bool = False
     result: Result | None = None
