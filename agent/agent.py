@@ -29,7 +29,6 @@ from chatfold.agent.result import Result, find_result
 from chatfold.agent.run import OnStep, Run
 from chatfold.agent.run_context import Send, is_tool_itself, leave_run, running_chat
 from chatfold.agent.store import Store
-from chatfold.agent.system_prompt import system_text
 from chatfold.agent.telemetry import Observer
 from chatfold.agent.threads import left_behind
 from chatfold.agent.tools import Tool, by_name
@@ -103,7 +102,7 @@ class Agent(Conversations):
         self.limits = limits
         self.observers: list[Observer] = []
         self.world: World = LiveWorld(self)  # what is not in the log; a rehearsal has one of its own
-        self._lanes = Lanes(limits.chats)
+        self.lanes = Lanes(limits.chats)  # whose turn it is
         self._runs: dict[tuple[int, str], Run] = {}  # by the chat
         self._tasks: set[asyncio.Task[Result | None]] = set()  # answers that are under way
         self._later: set[asyncio.Task[Result | None]] = set()  # those of them that nobody waits for
@@ -284,7 +283,7 @@ class Agent(Conversations):
         outer = self._outer_lane()
         if outer is not None and is_tool_itself():
             try:
-                self._lanes.check(_lane(chat), outer)
+                self.lanes.check(_lane(chat), outer)
             except WaitsForItself:
                 work.close()
                 raise
@@ -312,10 +311,17 @@ class Agent(Conversations):
 
     async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
         # In this process whoever came first; among processes one at a time, so that a run without an end is a dead one.
-        async with self._lanes.of(_lane(chat), self._outer_lane()), chat.log.storage.lease(chat.key):
-            result = await self._find_answer(chat, seq) or await self._attempt(chat, seq, on_step)
+        async with self.lanes.of(_lane(chat), self._outer_lane()), chat.log.storage.lease(chat.key):
+            result = await self._find_answer(chat, seq)
+            if result is None:
+                if self.limits.debounce:
+                    await self._settle(chat)
+                dead = chat[turn].run
+                result = await self._run_once(chat, dead, on_step)
+                if dead and chat[turn].called < seq:  # it was at its end, and did not get to see the message
+                    result = await self._run_once(chat, "", on_step)
             tail = (await chat.now())[turn]
-        if tail.is_waiting and result.outcome == "done" and not self._lanes.is_awaited(_lane(chat)):
+        if tail.is_waiting and result.outcome == "done" and not self.lanes.is_awaited(_lane(chat)):
             self._in_background(chat, tail.said)  # of somebody who does not wait for it
         return result
 
@@ -332,33 +338,25 @@ class Agent(Conversations):
         result = await find_result(chat, seq)
         return result if result.outcome != "cancelled" else None
 
-    async def _attempt(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
-        await self._settle(chat)
-        dead = chat[turn].run
-        result = await self._work(chat, dead, on_step)
-        if dead and chat[turn].called < seq:  # it was at its end, and did not get to see the message
-            result = await self._work(chat, "", on_step)
-        return result
-
     async def _regenerate(self, chat: Chat, on_step: OnStep | None) -> Result:
-        async with self._lanes.of(_lane(chat), self._outer_lane()), chat.log.storage.lease(chat.key):
+        async with self.lanes.of(_lane(chat), self._outer_lane()), chat.log.storage.lease(chat.key):
             now = await chat.now()
             if not now[turn].said:
                 raise NoSuchPoint("nothing was asked yet", chat=chat.key, seq=now.seq)
             if (await now.messages())[-1].role != "user":
                 await chat.rewind(now[turn].said, "regenerate")
-            return await self._work(chat, "", on_step)
+            return await self._run_once(chat, "", on_step)
 
     async def _settle(self, chat: Chat) -> None:
         """Waits until nothing has arrived for a while, so that a burst is answered as one."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.limits.debounce_most
         said = -1
-        while self.limits.debounce and said != (await chat.now())[turn].said and loop.time() < end:
+        while said != (await chat.now())[turn].said and loop.time() < end:
             said = chat[turn].said
             await asyncio.sleep(self.limits.debounce)
 
-    async def _work(self, chat: Chat, run: str, on_step: OnStep | None) -> Result:
+    async def _run_once(self, chat: Chat, run: str, on_step: OnStep | None) -> Result:
         """``run``: the one to go on with, if there is one."""
         run = run or new_id("run")
         callbacks = [callback for callback in (self.on_step, on_step) if callback is not None]
@@ -369,23 +367,6 @@ class Agent(Conversations):
         finally:
             with suppress(KeyError):
                 del self._runs[_lane(chat)]
-
-    # --- what a run reads of its agent -------------------------------------------------------------------
-
-    async def system(self, chat: Chat) -> str:
-        """What the model is told before the conversation of this chat."""
-        about = self.about(chat.key) if self.about else {}
-        return await system_text(
-            chat,
-            about=await about if isinstance(about, Awaitable) else about,
-            folder=self.folder,
-            instructions=self.instructions,
-            skills_told="\n\n".join(filter(None, (files.describe() for files in self.skills))),
-        )
-
-    def is_wanted_elsewhere(self) -> bool:
-        """Does another chat wait for its turn?"""
-        return self._lanes.is_crowded
 
 
 def _lane(chat: Chat) -> tuple[int, str]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from chatfold.agent.chat import Chat
 from chatfold.agent.models import Model, Request, ToolSpec, fingerprint, payload_of, settings_of
 from chatfold.agent.moment import Moment
 from chatfold.eventlog import (
@@ -78,11 +77,6 @@ async def make_request(
     called = ModelCalled(model.name, fingerprint(payload), params, names, model.provider, PROMPT_RULES)
     events = (*opening, *notes.values(), called)
     return Recorded(payload, events, (*(None for _ in opening), *notes, None))
-
-
-async def record_request(chat: Chat, request: Recorded, after: int, run: str) -> list[Entry]:
-    """All of it, or ``Conflict`` if anything came since: what was not in the request would be taken for seen."""
-    return await chat.record(*request.events, keys=request.keys, after=after, run=run)
 
 
 async def _find(now: Moment, key: str) -> int | None:

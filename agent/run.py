@@ -28,9 +28,10 @@ from chatfold.agent.models.errors import is_too_long
 from chatfold.agent.moment import Moment
 from chatfold.agent.pieces import pass_piece
 from chatfold.agent.progress import Step, answer_step, tool_step
-from chatfold.agent.request import Recorded, make_request, record_request
+from chatfold.agent.request import Recorded, make_request
 from chatfold.agent.result import Result, result_of
 from chatfold.agent.run_context import RUNTIME, RunContext, enter, within
+from chatfold.agent.system_prompt import system_text
 from chatfold.agent.telemetry import Span, measure
 from chatfold.agent.tools import Outcome, fail
 from chatfold.agent.world import World
@@ -98,27 +99,24 @@ class Run:
     async def go(self, moment: str) -> Result:
         """Begins, or goes on with, the run; gives what came of it. ``moment``: what the model is told of it."""
         with self._measure("run", self.agent.name) as span:
-            result = await self._go(moment)
+            try:
+                outcome, error = await self._steps(moment)
+            except asyncio.CancelledError:
+                if not self.is_left_open:
+                    await self._end("cancelled", "cancelled")
+                raise
+            except ChatfoldError as refused:
+                outcome, error = "failed", str(refused)
+            except Exception as bug:
+                await self._end("failed", f"{type(bug).__name__}: {bug}")
+                raise
+            await self._end(outcome, error)
+            result = result_of(self.run, self._entries)
             span.usage, span.error = result.usage, result.error
         return result
 
     def _measure(self, kind: Kind, name: str, call: str = "") -> AbstractContextManager[Span]:
         return measure(self.agent.observers, Span(kind, name, self.chat.key, self.run, call))
-
-    async def _go(self, moment: str) -> Result:
-        try:
-            outcome, error = await self._steps(moment)
-        except asyncio.CancelledError:
-            if not self.is_left_open:
-                await self._end("cancelled", "cancelled")
-            raise
-        except ChatfoldError as refused:
-            outcome, error = "failed", str(refused)
-        except Exception as bug:
-            await self._end("failed", f"{type(bug).__name__}: {bug}")
-            raise
-        await self._end(outcome, error)
-        return result_of(self.run, self._entries)
 
     async def _end(self, outcome: Any, error: str) -> None:
         """A cancellation from here on is too late: it waits until the end is recorded."""
@@ -143,7 +141,8 @@ class Run:
         await self._take_up()
         own = [entry.event for entry in self._entries]
         done = sum(isinstance(event, ModelReturned) and not event.error for event in own)
-        await self._recover(await self.chat.open_calls())
+        if calls := await self.chat.open_calls():
+            await self._recover(calls)
         if _is_answered(own) and not (await self.chat.now())[turn].is_waiting:
             return "done", ""
         while done < self.agent.limits.steps:
@@ -233,14 +232,16 @@ class Run:
             await self._begin(moment)
         tools = tuple(tool.spec for tool in self.agent.tools.values())
         with within(self._context):
-            system = await self.agent.system(self.chat)
+            system = await system_text(self.agent, self.chat)
         while True:
             now = await self.chat.now()
             opening = await self._before_request(now, moment)
             request = await make_request(now, self.agent.model, system, tools, opening, self.run)
             try:
-                self._keep(await record_request(self.chat, request, now.seq, self.run))
-            except Conflict:
+                self._keep(
+                    await self.chat.record(*request.events, keys=request.keys, after=now.seq, run=self.run)
+                )
+            except Conflict:  # what came would be taken for seen, and was not in the request
                 continue
             self._told_in = now[contexts].active.id
             return request

@@ -1,4 +1,4 @@
-"""Assembly: what the model is told besides the conversation, in one order, every time.
+"""System prompt: what the model is told besides the conversation, in one order, every time.
 
     the chat: its key, and what the agent says of it        stays the same for the whole chat
     profile/Primary.md, profile/other.md                    of the agent, if they are there
@@ -6,11 +6,12 @@
     the agent's instructions, the skills there are, those in use
 
 It is never stored as history. What changes with every run (when it is, which run) is not here, where it would spoil the
-provider's cache of everything after it, but before the question: see ``running``.
+provider's cache of everything after it, but before the question: see ``run``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chatfold.agent.chat import Chat
 from chatfold.eventlog import Json, SkillActivated
@@ -18,14 +19,23 @@ from chatfold.eventlog.keys import folder_name
 from chatfold.projections import skills
 from chatfold.projections.text import one_line
 
+if TYPE_CHECKING:
+    from chatfold.agent.agent import Agent
+
 _LINE = 1000
 
 
-async def system_text(
-    chat: Chat, *, about: Mapping[str, Json], folder: Path | None, instructions: str, skills_told: str
-) -> str:
-    parts = [_runtime(chat.key, about), *await _files(chat.key, folder), instructions, skills_told]
-    return "\n\n".join(part.strip() for part in (*parts, *await _in_use(chat)) if part.strip())
+async def system_text(agent: "Agent", chat: Chat) -> str:
+    """What this agent's model is told before the conversation of this chat."""
+    about = agent.about(chat.key) if agent.about else {}
+    parts = (
+        _runtime(chat.key, await about if isinstance(about, Awaitable) else about),
+        *await _files(chat.key, agent.folder),
+        agent.instructions,
+        *(files.describe() for files in agent.skills),
+        *await _in_use(chat),
+    )
+    return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
 def _runtime(key: str, about: Mapping[str, Json]) -> str:

@@ -70,11 +70,8 @@ class Opened:
         self.erasures = erasures
         self.prompt = prompt
         self.head = Head(new[-1].seq, new[-1].link) if new else base.head
+        self.seq = self.head.seq
         self.snapshot = self.head.seq if snapshot is None else snapshot  # the newest one that is kept
-
-    @property
-    def seq(self) -> int:
-        return self.head.seq
 
     @property
     def projections(self) -> tuple[Projection[Any], ...]:
@@ -133,6 +130,8 @@ async def open_view(
     last = head.seq if at is None else at
     if not 0 <= last <= head.seq:
         raise NoSuchPoint(f"there is no entry {last}, the chat ends at {head.seq}", chat=chat, seq=head.seq)
+    if not last:
+        return Opened(start(projections), erasures=erasures)
     async with aclosing(_snapshots(log, chat, begin)) as kept:
         async for of, data in kept:
             packed = load_packed(data, of, projections) if 0 < of.seq <= last else None

@@ -87,7 +87,7 @@ class LiveWorld:
         return self._agent.send
 
     def must_yield(self) -> bool:
-        return self._agent.is_wanted_elsewhere()
+        return self._agent.lanes.is_crowded
 
 
 def _can_summarise(model: Model) -> bool:

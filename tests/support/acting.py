@@ -169,7 +169,7 @@ async def outcomes(chat: Chat) -> list[str]:
 
 def is_empty(made: Agent) -> bool:
     """Is nothing left of what an agent was at?"""
-    return not (made._runs or made._later or made._lanes._locks or made._lanes._waiting)
+    return not (made._runs or made._later or made.lanes._locks or made.lanes._waiting)
 
 
 async def until(store: Store, key: str, *kinds: type, times: int = 1) -> Entry:
