@@ -64,7 +64,8 @@ class ChatfoldError(Exception):
         text = super().__str__()
         if place:
             text += f" ({place})"
-        return f"{text}. {self.next_step}" if self.next_step else text
+        end = "" if text.endswith("?") else "."
+        return f"{text}{end} {self.next_step}" if self.next_step else text
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"

@@ -125,8 +125,10 @@ def wants_colour(wish: str, stream: object = None) -> bool:
 
 
 def counted(number: int, what: str) -> str:
-    """``1 turn``, ``2 turns``."""
-    return f"{number} {what}" + "s" * (number != 1)
+    """``1 turn``, ``2 turns``, ``2 entries``."""
+    if number == 1:
+        return f"1 {what}"
+    return f"{number} {what.removesuffix('y')}ies" if what.endswith("ry") else f"{number} {what}s"
 
 
 def short(number: int) -> str:

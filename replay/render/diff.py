@@ -1,6 +1,7 @@
 """What differs between two points, as lines."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from chatfold.replay.inspect.diff import Archives, Comparison, Events, Messages, Step
@@ -8,11 +9,12 @@ from chatfold.replay.inspect.items import Item  # noqa: TC001 (see the annotatio
 from chatfold.replay.inspect.serial import json_text
 from chatfold.replay.render.context import item_line
 from chatfold.replay.render.line import Line, body, words
-from chatfold.replay.terminal import Style  # noqa: TC001 (see the annotation)
+from chatfold.replay.terminal import Style, counted
 
 Texts: TypeAlias = Mapping[tuple[int, ...], str]
 """All that an item says, by its entries."""
 
+_FEW = 6  # context events that figures name one by one
 _LETTERS = {"compacted": "c", "opened": "s", "switched": "s", "cleared": "s"}
 _CACHE = {
     "whole": "the cache still serves it",
@@ -39,14 +41,12 @@ def comparison_lines(
 
 
 def _figures(found: Comparison, *, is_short: bool) -> Iterator[Line]:
-    for step in found.undone:
-        yield from _step(step, "- ", is_short=is_short)
-    for step in found.steps:
-        yield from _step(step, "", is_short=is_short)
+    yield from _steps(found.undone, "- ", is_short=is_short)
+    yield from _steps(found.steps, "", is_short=is_short)
     before, after = found.before, found.after
     change = after.tokens.count - before.tokens.count
     sizes = f"{before.tokens.count} → {after.tokens.count} tokens ({change:+})"
-    yield words(("context   ", "dim"), f"{before.items} items → {after.items}   {sizes}")
+    yield words(("context   ", "dim"), f"{counted(before.items, 'item')} → {after.items}   {sizes}")
     if before.context != after.context:
         yield words(("active    ", "dim"), f"{before.context} → {after.context} {after.title}".rstrip())
     moved = f", {len(found.moved)} of them elsewhere" if found.moved else ""
@@ -57,7 +57,8 @@ def _figures(found: Comparison, *, is_short: bool) -> Iterator[Line]:
         ("changed", len(found.changed), ""),
     ):
         if count or word == "kept":
-            yield words((f"  {word:<8}", "dim"), f"{count:>5} items  {found.tokens[word]:>8} tokens{note}")
+            items = "item " if count == 1 else "items"
+            yield words((f"  {word:<8}", "dim"), f"{count:>5} {items}  {found.tokens[word]:>8} tokens{note}")
     archive = found.archive
     if archive.added or archive.removed:
         yield words(("archive   ", "dim"), f"+{len(archive.added)} -{len(archive.removed)}")
@@ -67,6 +68,15 @@ def _figures(found: Comparison, *, is_short: bool) -> Iterator[Line]:
     yield words(("prompt    ", "dim"), same + _CACHE[found.cache])
     if found.is_same:
         yield words(("what the model sees is the same", "dim"))
+
+
+def _steps(steps: Sequence[Step], lead: str, *, is_short: bool) -> Iterator[Line]:
+    if is_short and len(steps) > _FEW:
+        kinds = Counter(step.kind for step in steps)
+        yield words(lead, ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+        return
+    for step in steps:
+        yield from _step(step, lead, is_short=is_short)
 
 
 def _step(step: Step, lead: str, *, is_short: bool) -> Iterator[Line]:

@@ -134,7 +134,7 @@ async def redact(out: Out, store: str | None, *, address: str, reason: str, yes:
         if count < 1 or last < 1:
             raise NoSuchPoint("there is no entry to erase there", chat=key)
         out.note(
-            f"This erases what {_entries(count)} of {key!r} {'say' if count > 1 else 'says'}, for good, in its forks, too:"
+            f"This erases what {counted(count, 'entry')} of {key!r} {'say' if count > 1 else 'says'}, for good, in its forks, too:"
         )
         async for entry in chat.entries(first + 1, min(last, first + _SHOWN)):
             one = row(entry, most=60)
@@ -148,10 +148,6 @@ async def redact(out: Out, store: str | None, *, address: str, reason: str, yes:
         out.value(Redacted(key, erased))
     for name, seqs in {} if out.json else erased.items():
         out.line(f"erased: {name}: " + ", ".join(f"e{seq}" for seq in seqs))
-
-
-def _entries(count: int) -> str:
-    return "1 entry" if count == 1 else f"{count} entries"
 
 
 # --- compact ---------------------------------------------------------------------------------------------

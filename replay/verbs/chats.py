@@ -48,6 +48,8 @@ async def ls(
     with out.paged():
         for row in shown:
             out.row(row, list(_cells(row, plain=out.is_plain)))
+    if not rows:
+        out.note("there is no such chat" if query or since or forks is not None else "there is no chat yet")
     if len(shown) < len(rows):
         out.note(f"{len(shown)} of {len(rows)} chats; -n 0 shows all")
     return 0 if rows else DIFFERENT
@@ -135,6 +137,8 @@ async def search(out: Out, store: str | None, *, query: str, chat: str, most: in
             out.row(hit, [Cell(f"{hit.chat}@{hit.seq}", 34, "cyan"), Cell(hit.preview)])
     if len(found) > most:
         out.note(f"the newest {most} hits; -n shows more")
+    if not found:
+        out.note("no entry holds all these words")
     return 0 if found else DIFFERENT
 
 

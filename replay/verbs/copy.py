@@ -10,6 +10,7 @@ from chatfold.eventlog import ChatDeleted, ChatExists, Head, NoSuchChat, Storage
 from chatfold.replay.command import DIFFERENT, complete_chat, verb
 from chatfold.replay.inspect.places import opened, store_place
 from chatfold.replay.output import Out
+from chatfold.replay.terminal import counted
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ async def copy(out: Out, store: str | None, *, source: str, target: str, chats: 
             if out.json:
                 out.value(done)
             elif done.state != "there":
-                out.line(f"{done.state}: {done.key}: {done.entries} entries")
+                out.line(f"{done.state}: {done.key}: {counted(done.entries, 'entry')}")
             progress(number, len(keys))
     return worst
 

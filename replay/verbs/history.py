@@ -80,8 +80,12 @@ async def log(
             )
             forks = await _forks(store, chat.key) if graph else {}
             count = await _show_entries(out, chat, entries, forks)
-            if not count and not last:
-                out.note(f"{chat.key} has no entry by then: its first one is of a later time")
+            if not count and not follow:
+                out.note(
+                    "no such entry"
+                    if last
+                    else f"{chat.key} has no entry by then: its first one is of a later time"
+                )
             if follow:
                 await _follow(out, chat, last, is_wanted, text)
             return 0 if count else DIFFERENT

@@ -27,6 +27,7 @@ from chatfold.replay.inspect.address import Address
 from chatfold.replay.inspect.places import store_place
 from chatfold.replay.inspect.points import range_of
 from chatfold.replay.output import Out
+from chatfold.replay.terminal import counted
 from chatfold.replay.verify.divergence import Verdict
 from chatfold.replay.verify.factory import factory_of, report_factory, report_failures
 from chatfold.replay.verify.junit import junit
@@ -140,14 +141,16 @@ def _print(out: Out, found: Verdict, name: str, store: str) -> None:
         out.value(found)
         return
     facts = [
-        f"{found.entries} entries",
-        f"{found.turns} turns",
-        f"{found.model_calls} model calls ({found.proved} proved)",
-        f"{found.tool_calls} tool calls",
-        f"{found.snapshots} snapshots" if found.snapshots else "",
-        f"{found.runs} runs rehearsed, 0 live" if found.runs else "",
-        f"{found.skipped} runs of other agents" if found.skipped else "",
-        f"{found.unprovable} requests cannot be made again from the log alone" if found.unprovable else "",
+        counted(found.entries, "entry"),
+        counted(found.turns, "turn"),
+        f"{counted(found.model_calls, 'model call')} ({found.proved} proved)",
+        counted(found.tool_calls, "tool call"),
+        counted(found.snapshots, "snapshot") if found.snapshots else "",
+        f"{counted(found.runs, 'run')} rehearsed, 0 live" if found.runs else "",
+        f"{counted(found.skipped, 'run')} of other agents" if found.skipped else "",
+        f"{counted(found.unprovable, 'request')} cannot be made again from the log alone"
+        if found.unprovable
+        else "",
         *(f"not provable: made by prompt rules {number}" for number in found.other_rules),
     ]
     out.words(

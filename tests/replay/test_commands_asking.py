@@ -142,7 +142,23 @@ def test_what_is_not_there_is_told_in_one_line(args: list[str], code: int, said:
     done = run(*args, store=store)
     assert (done.exit_code, done.stdout) == (code, "")
     assert_one_line(done.stderr, said)
+    assert "?." not in done.stderr
     assert contents(store) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["search", "wordthatnobodysaid"], "no entry holds all these words"),
+        (["log", CHAT, "-S", "words that nobody said"], "no such entry"),
+        (["ls", "-q", "wordthatnobodysaid"], "there is no such chat"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_that_nothing_is_found_is_said_to_people(args: list[str], said: str, store: Path) -> None:
+    done = run(*args, store=store)
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", f"{said}\n")
+    assert run(*args, "--quiet", store=store).output == ""
 
 
 @pytest.mark.parametrize(

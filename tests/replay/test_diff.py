@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent import Moment, assistant, user
+from chatfold.agent import Moment, Store, assistant, user
 from chatfold.agent.moment import SentShape
 from chatfold.eventlog import Event, Noted, ToolCalled, ToolReturned
 from chatfold.projections.contexts import MAIN
@@ -20,6 +20,7 @@ from chatfold.replay.inspect.diff import (
 )
 from chatfold.replay.inspect.items import items_of
 from chatfold.replay.inspect.matching import out_of_order, shared
+from chatfold.replay.render.diff import comparison_lines
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
 
@@ -165,3 +166,16 @@ def test_as_few_as_possible_have_moved(places: list[int]) -> None:
         if (some := [place for i, place in enumerate(places) if mask >> i & 1]) == sorted(some)
     )
     assert len(stayed) == longest
+
+
+async def test_the_figures_of_many_context_events_are_their_counts() -> None:
+    chat = await Store.memory().chat("many")
+    for number in range(8):
+        await chat.user(f"Question {number}")
+        await chat.new_context(title=f"Topic {number}")
+    for last, first_line in ((5, "s1 opened · e2"), (chat.seq, "8 opened")):
+        found = await compare(await chat.at(1), await chat.at(last))
+        figures = [line.text for line in comparison_lines(found, {}, {}, only_figures=True)]
+        assert figures[0].startswith(first_line)
+        assert len(figures) < 10
+    assert sum(" opened · " in line.text for line in comparison_lines(found, {}, {})) == 8
