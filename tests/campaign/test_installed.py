@@ -163,7 +163,7 @@ def test_the_agent_is_the_users(path: str, agent: str, bin: Path, recorded: Path
     write(tmp_path, path, AGENT)
     told = succeeded(ran(bin / "chatfold", "replay", "chat", "--agent", agent, cwd=tmp_path))
     assert told.startswith("ok chat: ")
-    assert "1 runs rehearsed" in told
+    assert "1 run rehearsed" in told
     write(tmp_path, path, AGENT.replace("brief", "verbose"))
     assert ran(bin / "chatfold", "replay", "chat", "--agent", agent, cwd=tmp_path).returncode == 1
     write(tmp_path, path, "raise RuntimeError('boom')")
