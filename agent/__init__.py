@@ -1,21 +1,35 @@
 """agent is what an embedder holds: a ``Store`` of chats, a ``Chat`` to write and read, an ``Agent`` to answer.
 
     async with Store("./chats") as store:                       # or Store.memory()
-        chat = await store.chat("telegram-chat-42")             # nothing on disk until the first event
+        chat = await store.chat("telegram-42")                  # nothing on disk until the first event
         await chat.user("Why does the lexer drop newlines?")    # durable on return
         await chat.messages("openai")                           # what the model is sent next
         then = await chat.at(2)                                 # the same folds, stopped earlier
 
-        agent = Agent(store=store, model=model, tools=[read_file])
-        result = await agent.run("and the docs?", chat="telegram-chat-42")
+        agent = Agent(model, store=store, tools=[read_file])
+        result = await agent.run("and the docs?", chat="telegram-42")
 
 What is promised. Everything a chat shows is folded from its log, everything it does is an event; a verb that refuses has
 left no trace. Any number of processes may hold one chat: each takes in what the others wrote. Async is what may wait; what
 is in memory is read without ``await``. An agent keeps nothing that is not in the log: kill it anywhere, and it goes on.
 
-Where to look. ``store``, ``chat`` what can be done, ``moment`` what can be read, ``views`` how a view is reached, ``contexts`` and
-``compaction`` how it is decided. ``runtime`` the agent, ``running`` one run, ``lanes`` whose turn it is, ``assembly`` what the model is told;
-``models`` and ``tools`` what they are; ``chat_tools``, ``shell``, ``skill_files``, ``mcp_tools`` the tools there are.
+Where a line belongs:
+
+| chats | |
+|---|---|
+| ``store``, ``chat``, ``moment`` | the verbs: of many chats, of one, and what can be read of it at one entry |
+| ``live``, ``views``, ``kept_prompt`` | how a chat keeps up with its log; how a view is reached; the prompt that goes on |
+| ``messages``, ``client_history`` | what people and providers give, as events; what is new in a history that a client sent |
+| ``contexts``, ``compaction``, ``summary``, ``model_summary`` | pure decisions: which events change a context, what to hide, and behind which words |
+| ``exporting``, ``errors``, ``masking`` | files; what is refused; secrets as dots |
+
+| agents | |
+|---|---|
+| ``agent``, ``conversations``, ``lanes``, ``limits`` | messages that arrive, and whose turn it is |
+| ``run``, ``request``, ``result``, ``world`` | one run: what is sent, what came of it, and what it asks of the world |
+| ``system_prompt``, ``run_context`` | what a model is told besides; what a tool knows of its run |
+| ``progress``, ``pieces``, ``telemetry``, ``threads`` | what is told while it goes on: steps, words, spans; functions that may never return |
+| ``models/``, ``tools/`` | the models and the tools there are |
 """
 
 from typing import TYPE_CHECKING

@@ -203,14 +203,21 @@ class Agent(Conversations):
         meta: Mapping[str, Json] | None = None,
         interrupt: bool = False,
     ) -> Entry:
-        """Records the message and returns its entry; it is answered in the background. See ``wait_idle``."""
+        """Records the message and returns its entry, durable; it is answered in the background.
+
+        What goes wrong there is raised by ``wait_idle``, and when the agent's block is left. A restart forgets no message that was
+        submitted: see ``resume_all``.
+        """
         chat = await self._chat(chat)
         entry = await self._record(chat, content, id, meta, interrupt=interrupt)
         self._in_background(chat, entry.seq)
         return entry
 
     async def resume(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result | None:
-        """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
+        """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do.
+
+        Calls that were answered are not made again. Those that were not are treated as their tool's ``after_crash`` says.
+        """
         chat = await self._chat(chat)
         if not chat[turn].is_open:
             return None
@@ -231,12 +238,18 @@ class Agent(Conversations):
         return [one.key for one in found]
 
     async def regenerate(self, chat: str | Chat | None = None, *, on_step: OnStep | None = None) -> Result:
-        """Asks the model again. An answer that stands is taken back first; the log keeps it. NoSuchPoint if nothing was asked."""
+        """Asks the model again; returns what came of it. An answer that stands is taken back first, and stays in the log.
+
+        Raises ``NoSuchPoint`` if nothing was asked.
+        """
         chat = await self._chat(chat)
         return await self._wait_for(self._regenerate(chat, on_step), chat)
 
     def observe(self, observer: Observer) -> None:
-        """Calls ``observer`` with a ``Span`` at the end of each run, model call and tool call, from now on."""
+        """Calls ``observer`` with a ``Span`` at the end of each run, model call and tool call, from now on.
+
+        agent.observe(lambda span: print(span.kind, span.name, f"{span.seconds:.1f} s"))
+        """
         self.observers.append(observer)
 
     async def wait_idle(self) -> None:

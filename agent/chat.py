@@ -76,9 +76,12 @@ class Chat(Live):
         said_at: datetime | None = None,
         meta: Mapping[str, Json] | None = None,
     ) -> Entry:
-        """Records what the user said: text, files, or parts as a provider writes them. Raises ``InvalidEvent`` if that is nothing.
+        """Records what the user said: text, files, or parts as a provider writes them; returns its entry, durable.
 
-        ``id``: the platform's. A message that is delivered twice is recorded once.
+            await chat.user("What is this?", File("image/png", data), id="telegram-991")
+
+        ``id``: the platform's. A message that is delivered twice is recorded once, and the first entry is returned again.
+        ``said_at``: when it was said, if that was not now. Raises ``InvalidEvent`` if nothing is said.
         """
         event = user(*content, meta=meta)
         if is_empty(event.parts):
@@ -93,7 +96,7 @@ class Chat(Live):
         said_at: datetime | None = None,
         meta: Mapping[str, Json] | None = None,
     ) -> Entry:
-        """Records what the assistant said. A reply as the provider gave it, with its tool calls, is for ``record``."""
+        """Records what the assistant said; returns its entry. A reply as the provider gave it, with its tool calls, is for ``record``."""
         return (await self.record(assistant(*content, meta=meta), id=id, run=run, said_at=said_at))[0]
 
     async def tool_call(
@@ -110,11 +113,15 @@ class Chat(Live):
     async def activate_skill(
         self, name: str, text: str = "", *, fingerprint: str = "", run: str | None = None
     ) -> Entry:
-        """From now on the model is given this text in the system prompt."""
+        """Gives the model this text in the system prompt from now on, in this context; returns the entry.
+
+        The text is kept as it is now: a file that changes later changes nothing here. ``fingerprint``: of the text, for who asks
+        whether this version is in use: ``chat[skills].active``.
+        """
         return (await self.record(SkillActivated(name, fingerprint, text), run=run))[0]
 
     async def deactivate_skill(self, name: str) -> Entry:
-        """From now on it is not."""
+        """Takes the skill's text out of the system prompt again; returns the entry."""
         return (await self.record(SkillDeactivated(name)))[0]
 
     async def inject(
@@ -189,7 +196,7 @@ class Chat(Live):
         return chosen
 
     async def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
-        """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
+        """Puts an empty context in the place of this one, which goes to the shelf; returns the new one's id."""
         await self.append_if(lambda now: clear_context(now.view, reason), run=run)
         return self[contexts].active.id
 
@@ -204,7 +211,7 @@ class Chat(Live):
         *,
         run: str | None = None,
     ) -> Entry:
-        """Shows the model an archived context for reference only. The active one stays.
+        """Shows the model an archived context for reference only, labelled; returns the entry. The active context stays.
 
         ``query``: its id, its title, or anything that was said in it. ``mode``: its newest summary or its last lines, its last
         messages, or all of it.
@@ -273,7 +280,7 @@ class Chat(Live):
             return await compact(self, tighter, summarise, "provider_error", count)
 
     async def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
-        """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
+        """Shows again what the compaction of entry ``seq`` hid; returns the entry, nothing if that is not in force."""
 
         def events(now: Moment) -> Iterable[Event]:
             return (CompactionReverted(seq, reason),) if now[contexts].context_of(seq) else ()
@@ -283,21 +290,32 @@ class Chat(Live):
     # --- time --------------------------------------------------------------------------------------------
 
     async def checkpoint(self, name: str) -> Entry:
-        """Names this point; the same name again moves it."""
+        """Names this point, for ``at``, ``rewind`` and ``fork``; returns the entry. The same name again moves it."""
         return (await self.record(CheckpointSet(name)))[0]
 
     async def at(self, point: Point) -> Moment:
-        """The chat as it was after an entry: by its seq, by the name of a checkpoint, or by the time."""
+        """The chat as it was after an entry, which stays as it is. Raises ``NoSuchPoint``.
+
+        await chat.at(12)               # after entry 12; -3: three entries ago
+        await chat.at("before-tools")   # at a checkpoint
+        await chat.at(datetime(2026, 2, 5, tzinfo=UTC))
+        """
         seq = await self.seq_of(point)
         opened = await open_view(self.log, self.key, at=seq, projections=self._opened.projections)
         return Moment(self.log, self.key, opened)
 
     async def rewind(self, to: Point, reason: str = "") -> Entry:
-        """Goes back: what the model sees is again what it was there. What lies between stays in the log."""
+        """Goes back: what the model sees is again what it was there; returns the entry. Raises ``NoSuchPoint``.
+
+        What lies between stays in the log: it is found by ``search``, and ``at`` still leads there.
+        """
         return (await self.record(Rewound(await self.seq_of(to), reason)))[0]
 
     async def fork(self, key: str, at: Point | None = None) -> "Chat":
-        """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
+        """Begins a chat of its own that has everything up to ``at``, or all, and then goes its own way; returns it.
+
+        Its cost does not grow with the history. Deleting either of the two leaves the other whole. Raises ``ChatExists``.
+        """
         first = await self.log.fork(self.key, key, None if at is None else await self.seq_of(at))
         if Head(first.seq - 1, first.prev) == self._head:
             opened = self.opened.then(first)  # it goes on from what we know
@@ -306,7 +324,7 @@ class Chat(Live):
         return Chat(self.log, key, opened, self._later)
 
     async def seq_of(self, point: Point) -> int:
-        """Which entry is meant."""
+        """The seq of the entry that is meant. Raises ``NoSuchPoint``."""
         now = await self.now()
         match point:
             case str() if point in now[lineage].checkpoints:
@@ -351,7 +369,7 @@ class Chat(Live):
                 yield entry
 
     async def moments(self, after: int = 0) -> AsyncIterator[Moment]:
-        """The chat as it was after each of these entries: what was, then what comes."""
+        """The chat as it was after each entry from ``after`` on: what was, then what comes, from any process."""
         projections = self._opened.projections
         start = min(after, (await self.now()).seq)
         opened = await open_view(self.log, self.key, at=start, projections=projections)
@@ -364,7 +382,10 @@ class Chat(Live):
                 yield Moment(self.log, self.key, opened)
 
     async def redact(self, *seqs: int, reason: str = "") -> dict[str, list[int]]:
-        """Erases what these entries say, for good, here and in forks; says where that was."""
+        """Erases what these entries say, for good, here and in forks; returns the erased seqs by the key of the chat.
+
+        The entries stay, without their content, and the chain of the log still verifies.
+        """
         erased = await self.log.redact(self.key, *seqs, reason=reason)
         await self._reopen()
         return erased

@@ -11,14 +11,20 @@ from chatfold.eventlog import ChatfoldError
 
 
 class NoSuchContext(ChatfoldError):
+    """The chat has no context of this id, or none that fits the query."""
+
     next_step = "chat.contexts() shows what there is"
 
 
 class OtherHistory(ChatfoldError):
+    """What a client sent has nothing in common with the chat."""
+
     next_step = "Record it in a chat, or a context, of its own"
 
 
 class SummaryFailed(ChatfoldError):
+    """The summariser raised, took too long, or gave nothing that can be used."""
+
     next_step = "Nothing was compacted; try again, or with another summariser"
 
 

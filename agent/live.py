@@ -88,6 +88,7 @@ class Live(Moment):
 
     @property
     def seq(self) -> int:
+        """Of the last entry that is known here, without asking whether others wrote more."""
         return self._head.seq
 
     async def now(self) -> Moment:
@@ -142,6 +143,7 @@ class Live(Moment):
             self.keep_window()
 
     def keep_window(self) -> None:
+        """Stores what the model sees, by and by, for whoever opens the chat next."""
         self._prompt.put_off(self.log, self.key, self.opened, self._kept, self._later)
 
     def rest(self) -> None:

@@ -56,21 +56,25 @@ def new_id(kind: str) -> str:
 
 
 def user(*content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None) -> MessageAdded:
-    """What the user says. ``meta`` is kept with it and never sent."""
+    """An event: what the user says, in text, parts, or parts as a provider writes them. ``chat.record(user("hi"))`` records it.
+
+    ``origin``: "exec" is sent to the model; "audit" is only recorded; "internal" is sent, and nobody said it. ``meta`` is kept with it
+    and never sent. Raises ``InvalidEvent`` for what is no content.
+    """
     return _make_message("user", content, origin, meta)
 
 
 def assistant(
     *content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None
 ) -> MessageAdded:
-    """What the assistant says."""
+    """An event: what the assistant says."""
     return _make_message("assistant", content, origin, meta)
 
 
 def system(
     *content: Content, origin: Origin = "exec", meta: Mapping[str, Json] | None = None
 ) -> MessageAdded:
-    """A rule of the application."""
+    """An event: a rule of the application."""
     return _make_message("system", content, origin, meta)
 
 

@@ -67,13 +67,16 @@ class Moment:
 
     @property
     def view(self) -> View:
+        """All states together, as a value."""
         return self.opened.view
 
     @property
     def seq(self) -> int:
+        """Of the entry after which this is the chat; 0 before the first."""
         return self.opened.seq
 
     def __getitem__(self, projection: Projection[S]) -> S:
+        """The state of a projection here: ``moment[usage].tokens``. KeyError if the store was not opened with it; see ``fold``."""
         return self.opened[projection]
 
     async def fold(self, projection: Projection[S]) -> S:
@@ -184,7 +187,7 @@ class Moment:
     async def cut(
         self, *, most: int | None = None, tokens: int | None = None, count: Counter = estimate
     ) -> Cut:
-        """The same, neutral, with its size and what was left out."""
+        """The same messages, neutral, with their size in tokens and how many were left out."""
         return cut(await self._messages(), most=most, tokens=tokens, count=count)
 
     async def _messages(self, context: str | None = None) -> tuple[Message, ...]:
@@ -204,14 +207,14 @@ class Moment:
         return prompt
 
     def window(self, context_id: str | None = None) -> Window:
-        """Which entries those are."""
+        """Which entries the model is sent, and which summaries stand for others. Raises ``NoSuchContext``."""
         state = self.opened[contexts]
         if context_id is not None and context_id != state.active.id and context_id not in state.shelf:
             raise NoSuchContext(f"there is no context {context_id!r}", chat=self.key, seq=self.seq)
         return window(state, self.seq, context_id)
 
     async def read(self, some: Spans) -> list[Entry]:
-        """The entries of these spans."""
+        """The entries of these spans, pairs of a first and a last seq."""
         return await entries_of(self.log, self.key, some, self.opened.recent)
 
     async def context_entries(self, *, everything: bool = False) -> list[Entry]:
@@ -243,7 +246,7 @@ class Moment:
         return await self.log.search(self.key, query, limit=limit, without=(*seen, (now.seq + 1, 1 << 62)))
 
     async def find_context(self, query: str) -> str:
-        """The id of the archived context that fits best: by its title, else by what was said in it."""
+        """The id of the archived context that fits best: by its title, else by what was said in it. Raises ``NoSuchContext``."""
         now = await self.now()
         found = await best_context(self.log, self.key, now[contexts], now.seq, query)
         if found is None:
@@ -251,7 +254,7 @@ class Moment:
         return found
 
     async def contexts(self, limit: int | None = 20) -> list[IndexRow]:
-        """The archived contexts, last left first."""
+        """The archived contexts, last left first: ids, titles, when, how many messages, and a preview of each."""
         now = await self.now()
         state = now[contexts]
         shelf = archived(state, limit)
@@ -259,7 +262,7 @@ class Moment:
         return index(state, shelf, await now.read(wanted))
 
     async def runs(self, limit: int = 200) -> list[Execution]:
-        """What the last runs did, in a few words each."""
+        """What the last ``limit`` runs were asked, did and answered, in a few words each, oldest first."""
         now = await self.now()
         since = now[executions].since(limit)
         return digests([entry async for entry in now.entries(since)], limit)
@@ -273,7 +276,7 @@ class Moment:
         return path
 
     async def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
-        """The same, in pieces."""
+        """The same, in pieces: for a web server, or a pipe."""
         if form not in get_args(Form):
             raise ValueError(f"no such form: {form!r}; there are: {', '.join(get_args(Form))}")
         now = await self.now()

@@ -38,7 +38,12 @@ class Use(msgspec.Struct):
 
 
 class Result(msgspec.Struct):
-    """``text``: what reached the user, if anything was sent; else what the model said last."""
+    """What a run came to.
+
+    ``text``: what reached the user, if anything was sent; else what the model said last. ``tool_calls``: each with its output
+    as text. ``usage``: the tokens of all its requests. ``outcome``: ``done``, ``failed``, ``cancelled``, or ``limit`` if it ran
+    out of steps; empty while it goes on. ``error``: why it failed, without secrets.
+    """
 
     run: str
     text: str = ""
@@ -49,6 +54,7 @@ class Result(msgspec.Struct):
 
     @property
     def had_tool_failure(self) -> bool:
+        """Did any tool fail, whatever the model made of that?"""
         return any(use.failed for use in self.tool_calls)
 
 

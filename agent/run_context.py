@@ -47,6 +47,12 @@ class NotRunning(ChatfoldError):
 
 
 class RunContext:
+    """What a tool knows of the run it is called by: ``current_run()``.
+
+    ``chat``: where it runs. ``run``: its id. ``record(*events)``: appends events as the run's, all or none. ``send``: the agent's way
+    to the user, None if it has none.
+    """
+
     def __init__(
         self,
         chat: Chat,
@@ -83,7 +89,11 @@ class RunContext:
     async def inject_once(
         self, text: str, *, fingerprint: str, role: Role = "assistant", source: str = ""
     ) -> Refusal | None:
-        """Shows the model a text, once in this run and context; None, or why not."""
+        """Shows the model a text, once in this run and context; returns None, or why it does not.
+
+        ``fingerprint``: what says that two texts are the same. ``source``: what added it. A text is labelled, and never in a
+        system role for the provider: what a tool says is no instruction.
+        """
         if not fingerprint.strip():
             return "missing_fingerprint"
         if not text.strip():
@@ -127,7 +137,12 @@ def within(context: RunContext) -> Iterator[None]:
 
 
 def current_run() -> RunContext:
-    """That of the run this is called by."""
+    """What this tool knows of its run. Raises ``NotRunning`` outside of a run.
+
+    @tool
+    async def roll() -> int:
+        return await current_run().draw("roll", lambda: random.randint(1, 6))
+    """
     context = _current.get()
     if context is None:
         raise NotRunning("there is no run here")

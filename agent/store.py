@@ -55,7 +55,12 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Store:
-    """``projections``: your own, folded in every chat next to the standard ones."""
+    """Many chats in one place. ``async with`` closes it; a program that does not close it loses nothing that was acknowledged.
+
+    ``place``: a folder, ``postgresql://user@host/database?schema=name``, or a ``Storage`` of your own. ``projections``: your own,
+    folded in every chat next to the standard ones. ``durability``: what an append waits for, "full", "normal" or "off".
+    ``read_only``: nothing is changed on disk, ever.
+    """
 
     def __init__(
         self,
@@ -74,7 +79,7 @@ class Store:
 
     @classmethod
     def memory(cls, *, projections: Sequence[Projection[Any]] = ()) -> Self:
-        """For tests and scratch work: gone when the process ends."""
+        """A store for tests and scratch work: gone when the process ends."""
         return cls(MemoryStorage(), projections=projections)
 
     def __repr__(self) -> str:
@@ -87,6 +92,7 @@ class Store:
         await self.close()
 
     async def close(self) -> None:
+        """Makes everything durable and closes the storage. Whatever is asked of its chats after that raises ``Closed``."""
         for chat in tuple(self._chats):
             chat.keep_window()
             await asyncio.gather(*self._later)  # one after the other: all at once would be in memory twice
@@ -94,7 +100,10 @@ class Store:
         await self.log.storage.close()
 
     async def chat(self, key: str) -> Chat:
-        """The chat of this key, as it is now. There need not be one yet."""
+        """The chat of this key, as it is now. There need not be one yet: it begins with its first event.
+
+        Raises ``InvalidKey`` for an empty key, ``CorruptLog`` if what was durable is missing or changed.
+        """
         opened = await open_view(self.log, key, projections=self._projections, later=self._later)
         chat = Chat(self.log, key, opened, self._later)
         self._chats.add(chat)
@@ -115,7 +124,7 @@ class Store:
         return self.log.follow_chats(since)
 
     async def delete(self, key: str) -> None:
-        """The whole chat, for good. Its forks stay."""
+        """Deletes the whole chat, for good. Its forks stay. Quiet if there is none, so that it can be tried again."""
         await self.log.delete(key)
 
     async def import_chat(self, source: Path | str | Chat, key: str = "") -> Chat:

@@ -30,7 +30,12 @@ from chatfold.projections.spans import Spans
 from chatfold.projections.tokens import Counter
 
 class Store:
-    """``projections``: your own, folded in every chat next to the standard ones."""
+    """Many chats in one place. ``async with`` closes it; a program that does not close it loses nothing that was acknowledged.
+
+    ``place``: a folder, ``postgresql://user@host/database?schema=name``, or a ``Storage`` of your own. ``projections``: your own,
+    folded in every chat next to the standard ones. ``durability``: what an append waits for, "full", "normal" or "off".
+    ``read_only``: nothing is changed on disk, ever.
+    """
 
     def __init__(
         self,
@@ -42,11 +47,16 @@ class Store:
     ) -> None: ...
     @classmethod
     def memory(cls, *, projections: Sequence[Projection[Any]] = ...) -> Self:
-        """For tests and scratch work: gone when the process ends."""
+        """A store for tests and scratch work: gone when the process ends."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Makes everything durable and closes the storage. Whatever is asked of its chats after that raises ``Closed``."""
+
     def chat(self, key: str) -> Chat:
-        """The chat of this key, as it is now. There need not be one yet."""
+        """The chat of this key, as it is now. There need not be one yet: it begins with its first event.
+
+        Raises ``InvalidKey`` for an empty key, ``CorruptLog`` if what was durable is missing or changed.
+        """
 
     def chats(self, prefix: str = "", *, where: Mapping[str, str] | None = None) -> Generator[Listed]:
         """The chats: titles, counts, last activity. Of those that did not change since the last time nothing is read.
@@ -61,7 +71,7 @@ class Store:
         """
 
     def delete(self, key: str) -> None:
-        """The whole chat, for good. Its forks stay."""
+        """Deletes the whole chat, for good. Its forks stay. Quiet if there is none, so that it can be tried again."""
 
     def import_chat(self, source: Path | str | Chat, key: str = "") -> Chat:
         """A chat from a file or from any other store, as the chat of this key.
@@ -86,10 +96,16 @@ class Moment:
         """The view, and the entries that are known with it."""
 
     @property
-    def view(self) -> View: ...
+    def view(self) -> View:
+        """All states together, as a value."""
+
     @property
-    def seq(self) -> int: ...
-    def __getitem__(self, projection: Projection[S]) -> S: ...
+    def seq(self) -> int:
+        """Of the entry after which this is the chat; 0 before the first."""
+
+    def __getitem__(self, projection: Projection[S]) -> S:
+        """The state of a projection here: ``moment[usage].tokens``. KeyError if the store was not opened with it; see ``fold``."""
+
     def fold(self, projection: Projection[S]) -> S:
         """The state of a projection that the store was not opened with, folded from the whole log."""
 
@@ -151,13 +167,13 @@ class Moment:
         count: Counter = ...,
     ) -> Any: ...
     def cut(self, *, most: int | None = None, tokens: int | None = None, count: Counter = ...) -> Cut:
-        """The same, neutral, with its size and what was left out."""
+        """The same messages, neutral, with their size in tokens and how many were left out."""
 
     def window(self, context_id: str | None = None) -> Window:
-        """Which entries those are."""
+        """Which entries the model is sent, and which summaries stand for others. Raises ``NoSuchContext``."""
 
     def read(self, some: Spans) -> list[Entry]:
-        """The entries of these spans."""
+        """The entries of these spans, pairs of a first and a last seq."""
 
     def context_entries(self, *, everything: bool = False) -> list[Entry]:
         """All entries of the active context, or of ``everything`` that is in any, with those that a compaction hides."""
@@ -172,19 +188,19 @@ class Moment:
         """
 
     def find_context(self, query: str) -> str:
-        """The id of the archived context that fits best: by its title, else by what was said in it."""
+        """The id of the archived context that fits best: by its title, else by what was said in it. Raises ``NoSuchContext``."""
 
     def contexts(self, limit: int | None = 20) -> list[IndexRow]:
-        """The archived contexts, last left first."""
+        """The archived contexts, last left first: ids, titles, when, how many messages, and a preview of each."""
 
     def runs(self, limit: int = 200) -> list[Execution]:
-        """What the last runs did, in a few words each."""
+        """What the last ``limit`` runs were asked, did and answered, in a few words each, oldest first."""
 
     def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> Path:
         """Writes the chat to a file, or what of it the form shows; gives its path. The file is there when it is complete."""
 
     def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Generator[bytes]:
-        """The same, in pieces."""
+        """The same, in pieces: for a web server, or a pipe."""
 
 class Chat(Moment):
     """One chat, at its end: it can be written, and it takes in what others write. ``await store.chat(key)`` gives one.
@@ -200,9 +216,12 @@ class Chat(Moment):
         said_at: datetime | None = None,
         meta: Mapping[str, Json] | None = None,
     ) -> Entry:
-        """Records what the user said: text, files, or parts as a provider writes them. Raises ``InvalidEvent`` if that is nothing.
+        """Records what the user said: text, files, or parts as a provider writes them; returns its entry, durable.
 
-        ``id``: the platform's. A message that is delivered twice is recorded once.
+            await chat.user("What is this?", File("image/png", data), id="telegram-991")
+
+        ``id``: the platform's. A message that is delivered twice is recorded once, and the first entry is returned again.
+        ``said_at``: when it was said, if that was not now. Raises ``InvalidEvent`` if nothing is said.
         """
 
     def assistant(
@@ -213,7 +232,7 @@ class Chat(Moment):
         said_at: datetime | None = None,
         meta: Mapping[str, Json] | None = None,
     ) -> Entry:
-        """Records what the assistant said. A reply as the provider gave it, with its tool calls, is for ``record``."""
+        """Records what the assistant said; returns its entry. A reply as the provider gave it, with its tool calls, is for ``record``."""
 
     def tool_call(
         self, name: str, args: Json = None, *, call: str | None = None, run: str | None = None
@@ -226,10 +245,14 @@ class Chat(Moment):
     def activate_skill(
         self, name: str, text: str = "", *, fingerprint: str = "", run: str | None = None
     ) -> Entry:
-        """From now on the model is given this text in the system prompt."""
+        """Gives the model this text in the system prompt from now on, in this context; returns the entry.
+
+        The text is kept as it is now: a file that changes later changes nothing here. ``fingerprint``: of the text, for who asks
+        whether this version is in use: ``chat[skills].active``.
+        """
 
     def deactivate_skill(self, name: str) -> Entry:
-        """From now on it is not."""
+        """Takes the skill's text out of the system prompt again; returns the entry."""
 
     def inject(
         self,
@@ -268,12 +291,12 @@ class Chat(Moment):
         """
 
     def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
-        """An empty context in the place of this one, which goes to the shelf; gives the new one's id."""
+        """Puts an empty context in the place of this one, which goes to the shelf; returns the new one's id."""
 
     def recall(
         self, query: str, mode: Literal["summary", "recent", "full"] = "summary", *, run: str | None = None
     ) -> Entry:
-        """Shows the model an archived context for reference only. The active one stays.
+        """Shows the model an archived context for reference only, labelled; returns the entry. The active context stays.
 
         ``query``: its id, its title, or anything that was said in it. ``mode``: its newest summary or its last lines, its last
         messages, or all of it.
@@ -305,22 +328,33 @@ class Chat(Moment):
         """
 
     def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
-        """Shows again what the compaction of entry ``seq`` hid. Nothing if it is not in force."""
+        """Shows again what the compaction of entry ``seq`` hid; returns the entry, nothing if that is not in force."""
 
     def checkpoint(self, name: str) -> Entry:
-        """Names this point; the same name again moves it."""
+        """Names this point, for ``at``, ``rewind`` and ``fork``; returns the entry. The same name again moves it."""
 
     def at(self, point: Point) -> Moment:
-        """The chat as it was after an entry: by its seq, by the name of a checkpoint, or by the time."""
+        """The chat as it was after an entry, which stays as it is. Raises ``NoSuchPoint``.
+
+        await chat.at(12)               # after entry 12; -3: three entries ago
+        await chat.at("before-tools")   # at a checkpoint
+        await chat.at(datetime(2026, 2, 5, tzinfo=UTC))
+        """
 
     def rewind(self, to: Point, reason: str = "") -> Entry:
-        """Goes back: what the model sees is again what it was there. What lies between stays in the log."""
+        """Goes back: what the model sees is again what it was there; returns the entry. Raises ``NoSuchPoint``.
+
+        What lies between stays in the log: it is found by ``search``, and ``at`` still leads there.
+        """
 
     def fork(self, key: str, at: Point | None = None) -> Chat:
-        """A chat of its own that has everything up to ``at`` (default: all) and then goes its own way."""
+        """Begins a chat of its own that has everything up to ``at``, or all, and then goes its own way; returns it.
+
+        Its cost does not grow with the history. Deleting either of the two leaves the other whole. Raises ``ChatExists``.
+        """
 
     def seq_of(self, point: Point) -> int:
-        """Which entry is meant."""
+        """The seq of the entry that is meant. Raises ``NoSuchPoint``."""
 
     @overload
     def follow(self, after: int = 0, *, pieces: Literal[False] = False) -> Generator[Entry]:
@@ -336,10 +370,13 @@ class Chat(Moment):
     @overload
     def follow(self, after: int = 0, *, pieces: Literal[True]) -> Generator[Followed]: ...
     def moments(self, after: int = 0) -> Generator[Moment]:
-        """The chat as it was after each of these entries: what was, then what comes."""
+        """The chat as it was after each entry from ``after`` on: what was, then what comes, from any process."""
 
     def redact(self, *seqs: int, reason: str = "") -> dict[str, list[int]]:
-        """Erases what these entries say, for good, here and in forks; says where that was."""
+        """Erases what these entries say, for good, here and in forks; returns the erased seqs by the key of the chat.
+
+        The entries stay, without their content, and the chain of the log still verifies.
+        """
 
     def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> Generator[bytes]: ...
     def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None: ...
@@ -364,12 +401,16 @@ class Chat(Moment):
     @property
     def opened(self) -> Opened: ...
     @property
-    def seq(self) -> int: ...
+    def seq(self) -> int:
+        """Of the last entry that is known here, without asking whether others wrote more."""
+
     def now(self) -> Moment: ...
     def refresh(self) -> Self:
         """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
 
-    def keep_window(self) -> None: ...
+    def keep_window(self) -> None:
+        """Stores what the model sees, by and by, for whoever opens the chat next."""
+
     def rest(self) -> None:
         """Keeps the window for whoever opens the chat next, and lets go of the prompt."""
 
@@ -457,29 +498,36 @@ class Agent:
         meta: Mapping[str, Json] | None = None,
         interrupt: bool = False,
     ) -> Entry:
-        """Records the message and returns its entry; it is answered in the background. See ``wait_idle``."""
+        """Records the message and returns its entry, durable; it is answered in the background.
+
+        What goes wrong there is raised by ``wait_idle``, and when the agent's block is left. A restart forgets no message that was
+        submitted: see ``resume_all``.
+        """
 
     def resume(self, chat: str | Chat, *, on_step: OnStep | None = None) -> Result | None:
-        """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do."""
+        """Goes on with a run that was killed, or answers what was not answered yet; None if there is nothing to do.
+
+        Calls that were answered are not made again. Those that were not are treated as their tool's ``after_crash`` says.
+        """
 
     def resume_all(self) -> list[str]:
         """The same in the background for all chats that need it; gives their keys. Chats that
         were imported, or that another framework answers, are left alone."""
 
     def regenerate(self, chat: str | Chat | None = None, *, on_step: OnStep | None = None) -> Result:
-        """Asks the model again. An answer that stands is taken back first; the log keeps it. NoSuchPoint if nothing was asked."""
+        """Asks the model again; returns what came of it. An answer that stands is taken back first, and stays in the log.
+
+        Raises ``NoSuchPoint`` if nothing was asked.
+        """
 
     def observe(self, observer: Observer) -> None:
-        """Calls ``observer`` with a ``Span`` at the end of each run, model call and tool call, from now on."""
+        """Calls ``observer`` with a ``Span`` at the end of each run, model call and tool call, from now on.
+
+        agent.observe(lambda span: print(span.kind, span.name, f"{span.seconds:.1f} s"))
+        """
 
     def wait_idle(self) -> None:
         """Returns when everything that was submitted is answered; raises what went wrong in the background, if anything did."""
-
-    def system(self, chat: Chat) -> str:
-        """What the model is told before the conversation of this chat."""
-
-    def is_wanted_elsewhere(self) -> bool:
-        """Does another chat wait for its turn?"""
 
     def new_conversation(self, where: Path | str) -> Chat:
         """Begins a conversation: it is the current one now. Raises ``ChatExists`` if there is one.

@@ -33,7 +33,7 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class ChatfoldError(Exception):
-    """The root. ``chat``, ``path``, ``offset`` and ``seq`` are None where they do not apply."""
+    """What all errors of chatfold are. ``chat``, ``path``, ``offset`` and ``seq`` say where; None where they do not apply."""
 
     next_step: str = ""
 
@@ -72,10 +72,14 @@ class ChatfoldError(Exception):
 
 
 class InvalidKey(ChatfoldError, ValueError):
+    """This cannot be the key of a chat."""
+
     next_step = "A chat key is any non-empty string"
 
 
 class InvalidEvent(ChatfoldError, ValueError):
+    """This cannot be recorded: it is no message, or holds what JSON cannot say."""
+
     next_step = "Nothing was written; see 'Values' in docs/format.md for what an event can hold"
 
 
@@ -91,46 +95,68 @@ class Conflict(ChatfoldError):
 
 
 class IdConflict(ChatfoldError):
+    """The id was used before, for other content."""
+
     next_step = "Use a new id for new content"
 
 
 class NoSuchChat(ChatfoldError, LookupError):
+    """There is no chat of this key."""
+
     next_step = "A chat exists from its first event on; chats() lists them"
 
 
 class NoSuchPoint(ChatfoldError, LookupError):
+    """The chat has no entry, checkpoint or time like this."""
+
     next_step = "A point is a seq up to the last entry, the name of a checkpoint, or a time"
 
 
 class ChatExists(ChatfoldError):
+    """There is a chat of this key already."""
+
     next_step = "Choose another key, or delete the chat first"
 
 
 class ChatDeleted(ChatfoldError):
+    """The chat was deleted, or another one took its place, while it was open."""
+
     next_step = "Appending again starts a new chat of the same key"
 
 
 class LeaseLost(ChatfoldError):
+    """Another process took over what this one held for a run."""
+
     next_step = "Nothing was written. Take the lease again, and read what others did meanwhile"
 
 
 class ReadOnly(ChatfoldError):
+    """The storage may not be written."""
+
     next_step = "Open the storage without read_only=True, on a folder you may write"
 
 
 class Closed(ChatfoldError):
+    """The storage was closed."""
+
     next_step = "Open it again; nothing was written"
 
 
 class ForkedProcess(ChatfoldError):
+    """The storage was opened before ``os.fork``, in the parent."""
+
     next_step = "Open the storage anew in the child process"
 
 
 class DiskFull(ChatfoldError):
+    """There is no room. The log ends where it did before."""
+
     next_step = "Nothing was added; free some space and try again"
 
 
 class DurabilityUnknown(ChatfoldError):
+    """A sync failed: what was written may be there after a power cut, or not."""
+
     next_step = "Close the storage, open it again, and retry with the same id"
 
 
@@ -141,18 +167,26 @@ class Unavailable(ChatfoldError):
 
 
 class NoSuchStore(ChatfoldError, LookupError):
+    """There is no store at this place."""
+
     next_step = "A store is made by the first storage that may write there"
 
 
 class InvalidPlace(ChatfoldError, ValueError):
+    """This cannot name a place for chats."""
+
     next_step = "A place is a folder, or postgresql://user@host/database?schema=name"
 
 
 class NewerFormat(ChatfoldError):
+    """A newer chatfold wrote this."""
+
     next_step = "Upgrade chatfold; nothing was touched"
 
 
 class CorruptLog(ChatfoldError):
+    """What was durable is missing or changed: ``path``, ``offset`` and ``seq`` say where."""
+
     next_step = "Nothing was changed. 'check' lists the damage, 'repair' works on it after a backup, 'salvage' copies out what verifies"
 
 

@@ -66,6 +66,8 @@ class Struct(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", 
 
 
 class Text(Struct, frozen=True, tag="text"):
+    """What somebody said or a tool returned, in words."""
+
     text: str
 
 

@@ -43,7 +43,11 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class ModelReply(msgspec.Struct, frozen=True):
-    """All of it: the last thing that ``ask`` gives."""
+    """All of an answer: the last thing that a model's ``ask`` yields.
+
+    ``parts``: what it said and thought. ``calls``: the tools it wants. ``usage``: counts as the provider names them. ``stop``: why
+    it stopped, in the provider's word.
+    """
 
     parts: tuple[Part, ...] = ()
     calls: tuple[ToolCall, ...] = ()
@@ -63,7 +67,10 @@ class Model(Protocol):
 
 
 class ModelFailed(ChatfoldError):
-    """``again``: it may work the next time, after so many seconds, if the provider said how many."""
+    """A provider refused a request, or did not answer it whole.
+
+    ``again``: it may work the next time. ``after``: so many seconds later, if the provider said how many.
+    """
 
     def __init__(self, message: str, *, again: bool = False, after: float | None = None) -> None:
         self.again = again
@@ -137,9 +144,11 @@ class ScriptedModel:
         return f"ScriptedModel({self.name!r}, asked {len(self.payloads)} times)"
 
     def payload(self, request: Request) -> dict[str, Any]:
+        """The request as it is."""
         return scripted_payload(request)
 
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+        """The next line of the script, its texts as pieces first. Raises it if it is an exception."""
         self.payloads.append(payload)
         line = next(self._script, ModelFailed("the script is over"))
         said = line(payload) if callable(line) else line

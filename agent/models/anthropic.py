@@ -37,7 +37,14 @@ MAX_TOKENS = 8_192
 
 
 class AnthropicModel(SdkModel):
-    """``client``: an ``AsyncAnthropic`` of yours, or one for Bedrock, …; you close it. Else ``aclose`` closes ours."""
+    """A model that is asked by Anthropic's Messages API.
+
+        AnthropicModel("claude-sonnet-4-5", max_tokens=16_000)
+
+    ``client``: an ``AsyncAnthropic`` of yours, or one for Bedrock, …; you close it. Else ``aclose`` closes ours. ``timeout``: seconds.
+    ``cache``: whether the provider is told to cache the prompt. All other names are sent with every request. ImportError without
+    ``pip install 'chatfold[anthropic]'``.
+    """
 
     provider = "anthropic"
 
@@ -59,9 +66,11 @@ class AnthropicModel(SdkModel):
         self.payload_settings = {"max_tokens": max_tokens, "cache": cache, **params_of(params)}
 
     def payload(self, request: Request) -> dict[str, Any]:
+        """Exactly what is sent, as JSON."""
         return anthropic_payload(request, self.name, self.payload_settings)
 
     def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+        """Sends it; yields the answer as it comes and, last, the whole ``ModelReply``. Raises ``ModelFailed``."""
         names = real_names(payload.get("tools", ()), "input_schema")
         return self._stream(self._client.messages.create, payload, _Heard(), names)
 

@@ -35,7 +35,14 @@ Kind: TypeAlias = Literal["text", "reasoning"]
 
 
 class OpenAIModel(SdkModel):
-    """``client``: an ``AsyncOpenAI`` of yours, or one for Azure, …; you close it. Else ``aclose`` closes ours."""
+    """A model that is asked by OpenAI's Chat Completions.
+
+        OpenAIModel("gpt-5", temperature=0.2)
+        OpenAIModel("qwen3", base_url="http://localhost:8000/v1", api_key="none")
+
+    ``client``: an ``AsyncOpenAI`` of yours, or one for Azure, …; you close it. Else ``aclose`` closes ours. ``timeout``: seconds.
+    All other names are sent with every request. ImportError without ``pip install 'chatfold[openai]'``.
+    """
 
     provider = "openai"
 
@@ -55,9 +62,11 @@ class OpenAIModel(SdkModel):
         self.payload_settings = params_of(params)
 
     def payload(self, request: Request) -> dict[str, Any]:
+        """Exactly what is sent, as JSON."""
         return openai_payload(request, self.name, self.payload_settings)
 
     def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+        """Sends it; yields the answer as it comes and, last, the whole ``ModelReply``. Raises ``ModelFailed``."""
         names = real_names((tool["function"] for tool in payload.get("tools", ())), "parameters")
         return self._stream(self._client.chat.completions.create, payload, _Heard(), names)
 

@@ -45,7 +45,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Tool:
-    """``call``: from the arguments, as the model gave them, to what the tool returns, or an ``Outcome``.
+    """What a model may call. ``tool`` makes one of a function.
+
+    ``schema``: a JSON schema of the arguments. ``call``: from the arguments, as the model gave them, to what the tool returns, or an ``Outcome``.
 
     ``timeout``: in seconds; None: the agent's.
     """
@@ -59,6 +61,7 @@ class Tool:
 
     @property
     def spec(self) -> ToolSpec:
+        """What the model is told of it."""
         return ToolSpec(self.name, self.description, self.schema)
 
 

@@ -61,7 +61,9 @@ class Unusable(ValueError):
 
 
 class SkillFiles:
-    """Read when it is made, and again with ``read``. The tools do so; what the model is told changes then, and not before."""
+    """The skills of a folder, as tools of an agent: ``Agent(model, tools=[SkillFiles("./skills")])``.
+
+    Read when it is made, and again with ``read``. The tools do so; what the model is told changes then, and not before."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path).absolute()
@@ -78,6 +80,7 @@ class SkillFiles:
         return _tools(self)
 
     def read(self) -> None:
+        """Looks which skills there are now: ``skills``, and ``unusable`` with the reasons."""
         found: dict[str, Skill] = {}
         unusable: dict[str, str] = {}
         for folder in _folders(self.path):

@@ -41,8 +41,15 @@ async def replaying(
 
 
 class Replay(Moment):
+    """A moment that moves: a cursor over the entries of a chat, which begins at its end.
+
+    replay = Replay(chat)
+    await replay.seek("@t3")        # any point of the address grammar
+    await replay.step(-1)
+    replay.seq, await replay.messages("openai")
+    """
+
     def __init__(self, chat: Chat) -> None:
-        """At the end of the chat."""
         super().__init__(chat.log, chat.key, chat.opened)
         self.chat = chat  # as it was when the replay began, unless it is refreshed
         self._kept: dict[int, View] = {}

@@ -2,12 +2,15 @@
 
 import asyncio
 import inspect
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import chatfold
+import chatfold.agent
 from chatfold import Agent, ModelReply, ScriptedModel, Store, ToolCall, model_from, tool
 from chatfold.agent.tools import Tool
 
@@ -135,3 +138,36 @@ async def test_a_stream_that_is_left_stops_the_run() -> None:
                 pass
     await asyncio.sleep(0)
     assert not agent._tasks
+
+
+def test_the_map_of_the_room_names_every_module() -> None:
+    room = Path(chatfold.agent.__file__).parent
+    modules = {path.stem for path in room.glob("*.py")} - {"__init__"}
+    folders = {f"{path.parent.name}/" for path in room.glob("*/__init__.py")}
+    named = set(
+        re.findall(r"``([a-z_/]+)``", (chatfold.agent.__doc__ or "").partition("Where a line belongs")[2])
+    )
+    assert named == modules | folders
+
+
+def public_parts() -> list[tuple[str, object]]:
+    """The public names, and the methods and properties of those that are classes."""
+    found: list[tuple[str, object]] = []
+    for name in chatfold.__all__:
+        one = getattr(chatfold, name)
+        found.append((name, one))
+        if isinstance(one, type):
+            found += [
+                (f"{name}.{part}", inspect.getattr_static(one, part))
+                for part in dir(one)
+                if not part.startswith("_") and callable(getattr(one, part, None))
+            ]
+    return found
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    own = (
+        (name, one.__dict__.get("__doc__") if isinstance(one, type) else inspect.getdoc(one))
+        for name, one in public_parts()
+    )
+    assert [name for name, doc in own if not (doc or "").strip()] == []
