@@ -8,8 +8,8 @@ they part, and what cannot be read is named with its file, line and byte.
 
 Where to look. A format is a module that turns records into items, and nothing else:
 
-    codex           rollouts of the Codex CLI, of every generation; threads, forks, subagents
-    claude_code     sessions of Claude Code: trees of lines; subagents
+    codex           rollouts of the Codex CLI, of every generation: codex_rollouts (their files), codex_thread (their records)
+    claude_code     sessions of Claude Code, and of subagents: claude_tree (their lines)
     ship            .ship folders, of the generations that the documents describe
     conversation    conversation JSONL
     lists           provider messages: OpenAI, Anthropic, the AI SDK's UIMessage

@@ -23,7 +23,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.importers import Item, import_paths
-from chatfold.importers.codex import CodexSession, Piece, rollout_of
+from chatfold.importers.codex import CodexSession
+from chatfold.importers.codex_rollouts import Piece, rollout_of
 from chatfold.projections import contexts, lineage, outline
 from chatfold.projections.text import text_of
 from tests.importers.fixtures import OWN, counted, file_id
