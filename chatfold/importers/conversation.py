@@ -5,8 +5,9 @@ for the message with its summary. Events that name entries of another log by the
 """
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -75,45 +76,63 @@ def _is_conversation(head: Head) -> bool:
 
 
 def _sessions(paths: Sequence[Path]) -> Iterator[Session]:
-    return (ConversationSession(path) for path in paths)
+    beside: dict[Path, set[str]] = {}  # the names in each folder, read once
+    for path in paths:
+        if path.parent not in beside:
+            beside[path.parent] = {one.name for one in path.parent.iterdir()}
+        yield ConversationSession(path, _origins(path, beside[path.parent]))
 
 
 def _key(path: Path) -> str:
     return path.name.partition(".")[0] or path.name
 
 
+class _Origin(NamedTuple):
+    """A file that another began as a copy of, and how many lines of it."""
+
+    path: Path
+    lines: int
+
+
+def _origins(path: Path, names: AbstractSet[str]) -> list[_Origin]:
+    """What the file is a copy of, and what that is a copy of in turn, which comes first."""
+    shorter = (path.stem[:size] + path.suffix for size in range(len(path.stem) - 1, 0, -1))
+    source = next((path.with_name(name) for name in shorter if name in names), None)
+    common = _common_lines(path, source) if source is not None else 0
+    if source is None or not common:
+        return []
+    found = [*_origins(source, names), _Origin(source, common)]
+    last = next(at for at, one in enumerate(found) if one.lines >= common)
+    return [*found[:last], _Origin(found[last].path, common)]
+
+
 class ConversationSession(Session):
     """A fork is a copy of the file: of the one beside it whose name this name begins with, and whose lines."""
 
-    def __init__(self, path: Path) -> None:
-        beside = (
-            one
-            for one in path.parent.glob("*" + path.suffix)
-            if one != path and path.stem.startswith(one.stem)
-        )
-        self._source = max(beside, key=lambda one: len(one.stem), default=None)
-        self._common = _common_lines(path, self._source) if self._source is not None else 0
-        parent = _key(self._source) if self._source is not None and self._common else ""
-        super().__init__(_key(path), (path,), parent=parent)
+    def __init__(self, path: Path, origins: Sequence[_Origin]) -> None:
+        ends = [0, *(one.lines for one in origins)]
+        self._begins = list(zip(ends, [*(one.path for one in origins), path], strict=True))
+        super().__init__(_key(path), (path,), parent=_key(origins[-1].path) if origins else "")
 
     def restart(self) -> None:
         self._lines = LineReader(self.paths[0], self.problems)
-        self._reader: _Reader | None = None
+        self._reader = _Reader()
+        self._begun = 0
 
     def read(self) -> Iterator[Item]:
-        if self._reader is None:
-            self._reader = _Reader()
-            yield self._started(self._source if self.parent and self._source else self.paths[0])
+        yield from self._begin(0)
         for line in self._lines.read():
-            if self.parent and line.number == self._common + 1:
-                yield self._started(self.paths[0])
+            yield from self._begin(line.number - 1)
             yield from self._reader.take(line, self.paths[0], self.problems)
 
-    def _started(self, path: Path) -> Item:
-        assert self._reader is not None
-        about = {"imported": NAME, "source": str(path.absolute())}
-        key = self.key if path == self.paths[0] else self.parent
-        return self._reader.made(ChatStarted(key, "", about), f"started-{key}", None)
+    def _begin(self, lines: int) -> Iterator[Item]:
+        """What begins after that many lines, and was not said yet."""
+        while self._begun < len(self._begins) and self._begins[self._begun][0] <= lines:
+            path = self._begins[self._begun][1]
+            key = self.key if path == self.paths[0] else _key(path)
+            about = {"imported": NAME, "source": str(path.absolute())}
+            yield self._reader.made(ChatStarted(key, "", about), f"started-{key}", None)
+            self._begun += 1
 
 
 def _common_lines(one: Path, other: Path) -> int:

@@ -156,3 +156,12 @@ async def test_a_conversation_file() -> None:
         assert [entry.sum for entry in fork[:at]] == [entry.sum for entry in original[:at]]
         texts = [text_of(e.event.parts) for e in fork if isinstance(e.event, MessageAdded)]
         assert texts[-2:] == ["换个模板", "换好了"]
+
+
+async def test_a_copy_is_a_fork_of_the_file_with_the_longest_name_that_begins_its_own(tmp_path: Path) -> None:
+    lines = (OWN / "seed-001" / "task-001.jsonl").read_bytes().splitlines(keepends=True)
+    for name, count in (("task", 4), ("task-1", 8), ("task-1-again", 8), ("other", 8)):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(lines[:count]))
+    async with Store.memory() as store:
+        found = {report.key: report.forked_from async for report in import_paths(store, [tmp_path])}
+    assert found == {"task": "", "task-1": "task", "task-1-again": "task-1", "other": ""}
