@@ -5,6 +5,7 @@ async for report in import_paths(store, [Path.home() / ".codex"]): ...
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -61,14 +62,16 @@ async def import_paths(
     for problem in plan.problems:
         yield Report("", "", (problem.path,), "unchanged", 0, 0, problems=(problem,))
     taken: dict[str, Path] = {}
-    for done, (form, session) in enumerate(plan.sessions, 1):
+    of = len(plan.sessions)
+    for done in range(1, of + 1):
+        form, session = plan.sessions.popleft()  # what its reader knows goes with it
         session.key = key or await own_key(store.log, form, session, taken)
         report = await import_session(store.log, session, form.name, dry_run=dry_run)
         if not dry_run:
             for path in session.paths:
                 if (stat := plan.stats.get(path)) is not None:
                     known.note(path, stat, form.name, [session.key])
-        yield msgspec.structs.replace(report, done=done, of=len(plan.sessions))
+        yield msgspec.structs.replace(report, done=done, of=of)
     if not dry_run:
         for path in plan.foreign:
             known.note(path, plan.stats[path], "", [])
@@ -77,7 +80,7 @@ async def import_paths(
 
 
 class _Plan(msgspec.Struct):
-    sessions: list[tuple[Format, Session]] = []
+    sessions: deque[tuple[Format, Session]] = msgspec.field(default_factory=deque)
     foreign: list[Path] = []  # of no known format
     stats: dict[Path, os.stat_result] = {}
     problems: list[Problem] = []
