@@ -1,19 +1,23 @@
 """The command on imported chats: every verb of the debugger answers, on every fixture."""
 
 import asyncio
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from chatfold import Store
-from tests.importers.fixtures import OWN
+from chatfold.replay.stepper.app import step
+from tests.importers.fixtures import OTHERS, OWN
+from tests.replay.web.serving import serving
 from tests.support.debugger.commanded import run
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("imported") / "store"
-    done = run("import", str(OWN), "--json", store=root)
+    done = run("import", str(OTHERS or OWN), "--json", store=root)
     assert done.exit_code == 0, done.output
     return root
 
@@ -26,7 +30,7 @@ def keys(root: Path) -> list[str]:
     return asyncio.run(listed())
 
 
-@pytest.mark.parametrize("verb", ["log", "context", "messages", "stats", "why", "show", "diff"])
+@pytest.mark.parametrize("verb", ["log", "context", "messages", "stats", "why", "show", "diff", "replay"])
 def test_a_verb_answers_on_every_fixture(verb: str, store: Path) -> None:
     found = keys(store)
     assert len(found) >= 40
@@ -35,6 +39,30 @@ def test_a_verb_answers_on_every_fixture(verb: str, store: Path) -> None:
         address = f"{key}@1..head" if verb == "diff" else key
         done = run(verb, address, *more, store=store)
         assert done.exit_code in (0, 1), (key, done.output)
+
+
+def test_the_stepper_answers_on_every_fixture(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for key in keys(store):
+        reading, writing = os.pipe()
+        os.write(writing, b"g\n2\n3\n4\nG\nq\n")
+        os.close(writing)
+        with os.fdopen(reading) as pressed:
+            monkeypatch.setattr(sys, "stdin", pressed)
+            assert asyncio.run(step(store, key)) == 0, key
+        assert capsys.readouterr().out.count("\n") > 3, key
+
+
+def test_the_page_answers_on_every_fixture(store: Path, tmp_path: Path) -> None:
+    with serving(store, tmp_path) as page:
+        for key in keys(store):
+            end = page.ask("chat", chat=key)["chat"]["end"]
+            shown = page.ask("lines", chat=key, first=1, last=end)["lines"]
+            assert [line["seq"] for line in shown] == list(range(1, end + 1)), key
+            assert page.ask("sight", chat=key)["sight"], key
+            assert page.ask("event", chat=key, at="head")["event"], key
+            assert page.ask("request", chat=key, at="head")["request"], key
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
