@@ -16,7 +16,7 @@ from benchmarks.picture import pictures
 
 SUITES = ("eventlog", "projections", "growth", "replay", "side_by_side", "properties", "faults")
 """A suite is a module of this package with ``rows(folder, quick) -> Iterator[Row]``. What measures nothing comes last."""
-BY_NAME = ("soak", "postgres", "adapters", "view")
+BY_NAME = ("soak", "postgres", "adapters", "view", "imports")
 """Run only if asked for: the first takes an hour, the second needs a server, the third the peers."""
 _RESULTS = HERE / "results"
 

@@ -11,14 +11,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from benchmarks.machine import HERE, environment
 from benchmarks.measure import Row, at_most, limited, progress
@@ -72,13 +72,13 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
     sizes = (5_000, 20_000) if quick else (100_000, 1_000_000)
     rounds = 3 if quick else 7
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium") or "", args=_FLAGS)
+        browser = launched(playwright)
         yield from _home(folder / "many", browser, 500 if quick else 10_000, rounds)
         opened: dict[int, float] = {}
         for size in sizes:
             progress(f"building a chat of {size:,} entries")
             root = folder / str(size)
-            _apart(build(root, 8, size))
+            run_apart(build(root, 8, size))
             found = list(_chat(root, browser, size, rounds))
             opened[size] = next(row.value or 0 for row in found if "rows, cold" in row.name)
             yield from found
@@ -93,6 +93,10 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
         browser.close()
 
 
+def launched(playwright: Playwright) -> Browser:
+    return playwright.chromium.launch(executable_path=shutil.which("chromium") or "", args=_FLAGS)
+
+
 def _home(root: Path, browser: Browser, count: int, rounds: int) -> Iterator[Row]:
     async def record() -> None:
         async with Store(root, durability="off") as store:
@@ -100,8 +104,8 @@ def _home(root: Path, browser: Browser, count: int, rounds: int) -> Iterator[Row
                 await (await store.chat(f"chat-{number}")).record(user(f"question {number}"))
 
     progress(f"building {count:,} chats")
-    _apart(record())
-    with _served(root) as (base, token, _):
+    run_apart(record())
+    with served(root) as (base, token, _):
         taken = [
             _opening(browser, base, token, "/", "() => document.querySelector('.home-row')")
             for _ in range(rounds + 1)
@@ -111,17 +115,17 @@ def _home(root: Path, browser: Browser, count: int, rounds: int) -> Iterator[Row
 
 def _chat(root: Path, browser: Browser, size: int, rounds: int) -> Iterator[Row]:
     path = f"/c/{CHAT}?at=e{size // 2}"
-    with _served(root) as (base, token, _):  # makes the caches
+    with served(root) as (base, token, _):  # makes the caches
         _opening(browser, base, token, path, "() => document.querySelector('.chart')", seconds=600)
     cold = []
     for _ in range(rounds):
-        with _served(root) as (base, token, _):
+        with served(root) as (base, token, _):
             cold.append(_opening(browser, base, token, path, _ROWS))
     yield limited(f"{size:,}: rows, cold", "ms", cold, "", at_most(500))
-    with _served(root) as (base, token, pid):
+    with served(root) as (base, token, pid):
         warm = [_opening(browser, base, token, path, _ROWS) for _ in range(rounds + 1)]
         yield limited(f"{size:,}: rows, warm", "ms", warm[1:], "", at_most(150))
-        with _page(browser, base, token, path) as page:
+        with opened_page(browser, base, token, path) as page:
             page.wait_for_function("() => document.querySelector('.chart')", timeout=600_000)
             page.wait_for_timeout(500)
             yield limited(f"{size:,}: step, p50", "ms", [median(page.evaluate(_STEPS, 60))], "", at_most(16))
@@ -135,14 +139,14 @@ def _chat(root: Path, browser: Browser, size: int, rounds: int) -> Iterator[Row]
         )
 
 
-def _apart(work: Coroutine[Any, Any, Any]) -> None:
+def run_apart(work: Coroutine[Any, Any, Any]) -> None:
     """In a thread of its own: the driver of the browser holds the loop of this one."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, work).result()
 
 
 @contextmanager
-def _served(root: Path) -> Iterator[tuple[str, str, int]]:
+def served(root: Path) -> Iterator[tuple[str, str, int]]:
     state = {"XDG_STATE_HOME": str(root.parent / "state"), "XDG_CACHE_HOME": str(root.parent / "cache")}
     command = [sys.executable, "-c", _PROGRAM, "view", "--no-open", "--port=0", "--store", str(root)]
     process = subprocess.Popen(
@@ -161,7 +165,7 @@ def _served(root: Path) -> Iterator[tuple[str, str, int]]:
 
 
 @contextmanager
-def _page(browser: Browser, base: str, token: str, path: str) -> Iterator[Page]:
+def opened_page(browser: Browser, base: str, token: str, path: str) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     page.goto(f"{base}/favicon.ico?token={token}")  # the session, and nothing of the page
@@ -173,7 +177,7 @@ def _page(browser: Browser, base: str, token: str, path: str) -> Iterator[Page]:
 def _opening(browser: Browser, base: str, token: str, path: str, seen: str, seconds: float = 60) -> float:
     """From the navigation until that is there, in milliseconds, by the page's own clock."""
     watched = f"() => {{ const there = ({seen})(); return there && performance.now(); }}"
-    with _page(browser, base, token, path) as page:
+    with opened_page(browser, base, token, path) as page:
         found = page.wait_for_function(watched, timeout=seconds * 1000, polling="raf").json_value()
     return float(found)
 
@@ -200,11 +204,6 @@ def _details(page: Page, rounds: int) -> list[float]:
 
 def _appends(page: Page, root: Path, rounds: int) -> list[float]:
     """From when an append has returned, in another process, until the page says that there is something new."""
-    program = """() => { window.seen = []; new MutationObserver(() => {
-      const text = document.querySelector('.new-events')?.textContent;
-      if (text && text !== window.last) { window.last = text; window.seen.push(Date.now()); }
-    }).observe(document.querySelector('.events'), { childList: true, subtree: true, characterData: true }); }"""
-    page.evaluate(program)
     told: list[float] = []
 
     async def write() -> None:
@@ -215,7 +214,17 @@ def _appends(page: Page, root: Path, rounds: int) -> list[float]:
                 told.append(time.time() * 1000)
                 await asyncio.sleep(0.7)
 
-    _apart(write())
+    return noticed(page, told, write)
+
+
+def noticed(page: Page, told: list[float], write: Callable[[], Coroutine[Any, Any, None]]) -> list[float]:
+    """Milliseconds from each time that ``write`` tells until the page says that there is something new."""
+    program = """() => { window.seen = []; new MutationObserver(() => {
+      const text = document.querySelector('.new-events')?.textContent;
+      if (text && text !== window.last) { window.last = text; window.seen.push(Date.now()); }
+    }).observe(document.querySelector('.events'), { childList: true, subtree: true, characterData: true }); }"""
+    page.evaluate(program)
+    run_apart(write())
     page.wait_for_timeout(500)
     seen = page.evaluate("() => window.seen")
     return [max(0.0, at - said) for said, at in zip(told, seen, strict=True)]
