@@ -57,7 +57,13 @@ class Disk:
         return os.write(fd, data)
 
     def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        """Not at the end, so by a descriptor that does not append."""
         return os.pwrite(fd, data, offset)
+
+    def set_append(self, fd: int, *, append: bool) -> None:
+        """Does what is written go to the end, wherever that is?"""
+        flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+        fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_APPEND if append else flags & ~os.O_APPEND)
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         return os.pread(fd, size, offset)

@@ -164,7 +164,7 @@ class HeldLog:
             replace_file(self._disk, path, read_file(self._disk, path))
             tail = self.reader.tail()
             fd = self._disk.open_append(path)
-        self._segment = SegmentWriter(self._disk, path, fd, tail)
+        self._segment = SegmentWriter(self._disk, path, fd, tail, b"", self._segment_bytes)
         self._disk.sync_folder(self._path)
         return self._cut_rest(tail)
 
@@ -177,11 +177,26 @@ class HeldLog:
         assert self._segment is not None
         if tail.sealed:
             return tail
+        self._segment.look()
         size = self._segment.size
         tail = cut_torn_tail(self.reader, self._segment.fd, tail)
-        if size > tail.position.offset:
+        self._segment.look()
+        if self._segment.size != size:
             self._segment.sync()
         return tail
+
+    def _cut_padding(self) -> None:
+        """What nobody writes ends with its last line. Whoever has written after us does it then."""
+        tail, segment = self.end.tail, self._segment
+        if tail is None or segment is None or tail.sealed or segment.size == tail.position.offset:
+            return
+        with suppress(OSError, WriteFailed):  # room that stays does no harm
+            if self._disk.try_lock(self._lock_fd):
+                try:
+                    if segment.ends_at(tail):
+                        segment.cut(tail.position.offset)
+                finally:
+                    self._disk.unlock(self._lock_fd)
 
     def _poison(self, cause: BaseException | None) -> DurabilityUnknown:
         self._is_poisoned = True
@@ -237,13 +252,14 @@ class HeldLog:
         if first == tail.first:
             return tail  # it has no entry yet
         if tail.sealed:  # by a writer that may have been killed before it was durable, which the new segment takes for granted
-            self._segment.sync()
+            self._segment.end_at_seal(tail)
         header = header_line(tail.head) + b"\n"
         path = self.reader.segment_path(first)
         replace_file(self._disk, path, header)
         self._close_segment()
         after = self.end.tail = self.reader.tail()
-        self._segment = SegmentWriter(self._disk, path, self._disk.open_append(path), after, header)
+        fd = self._disk.open_append(path)
+        self._segment = SegmentWriter(self._disk, path, fd, after, header, self._segment_bytes)
         self.durable_seq = max(self.durable_seq, tail.position.seq)
         return after
 

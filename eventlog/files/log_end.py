@@ -12,7 +12,7 @@ from pathlib import Path
 from chatfold.eventlog.errors import CorruptLog, NoSuchChat
 from chatfold.eventlog.files.cache import Cache
 from chatfold.eventlog.files.chat_segments import ChatSegments
-from chatfold.eventlog.files.disk import Disk, OpenFiles, is_settled, stat_key
+from chatfold.eventlog.files.disk import Disk, OpenFiles, is_settled, read_at, stat_key
 from chatfold.eventlog.files.offsets import Offsets
 from chatfold.eventlog.files.recovery import Ending, classify_ending, classify_file_ending
 from chatfold.eventlog.files.segment import (
@@ -23,10 +23,13 @@ from chatfold.eventlog.files.segment import (
     Tail,
     end_of_last_batch,
     ends_with_link,
+    is_blank,
     read_line_before,
     read_page,
 )
 from chatfold.eventlog.files.watermark import Watermark, read_watermark
+
+_LOOKS = 10
 
 
 class TailCell:
@@ -73,13 +76,21 @@ class LogEnd(ChatSegments):
         """Where the log ends now: looked for from the last place we know on, so usually in a few new bytes."""
         if self._tail is not None and self._is_unchanged(self._tail):
             return self._tail
-        try:
-            self._tail = self._find_tail()
-        except CorruptLog:
-            # A writer may have gone on between two of our reads. So once more from the start, the witnesses first.
-            self.forget()
-            self._tail = self._find_tail()
-        return self._tail
+        found: CorruptLog | None = None
+        for _ in range(_LOOKS):
+            try:
+                self._tail = self._find_tail()
+            except CorruptLog as error:
+                # A writer may have gone on between two of our reads, or be in the middle of a write. So once more from the
+                # start, the witnesses first. Damage stays where it is.
+                self.forget()
+                if found is not None and (error.path, error.offset) == (found.path, found.offset):
+                    raise
+                found = error
+            else:
+                return self._tail
+        assert found is not None
+        raise found
 
     def is_torn(self, tail: Tail) -> bool:
         """Does an append that did not finish follow the end of the log?"""
@@ -127,8 +138,10 @@ class LogEnd(ChatSegments):
         with suppress(FileNotFoundError), self.open_segment(witness.segment) as fd:
             status = self.disk.fstat(fd)
             self.parse_header_at(witness.segment, fd)  # a newer format is refused
+            rest = status.st_size - witness.end
             if (
-                status.st_size == witness.end
+                0 <= rest <= BIG_PAGE
+                and is_blank(read_at(self.disk, fd, witness.end, rest))
                 and witness.is_of_line(read_line_before(self.disk, fd, witness.end))
                 and not self.has_segment(witness.seq + 1)
             ):
@@ -181,7 +194,8 @@ class LogEnd(ChatSegments):
         if stop is PageEnd.SEALED and at.seq > whole.seq:
             raise self._corrupt(tail.first, whole, "a seal follows a batch that is not whole")
         place = Tail(tail.first, whole, tail.inode, stop is PageEnd.SEALED)
-        ending = Ending.CLEAN if status.st_size == whole.offset else Ending.TORN
+        is_padded = rest is not None and is_blank(rest)
+        ending = Ending.CLEAN if is_padded or status.st_size == whole.offset else Ending.TORN
         if stop is PageEnd.BAD:
             durable = self._durable_seq() if durable is None else durable
             ending = (

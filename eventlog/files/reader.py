@@ -22,6 +22,7 @@ from chatfold.eventlog.files.offsets import STRIDE
 from chatfold.eventlog.files.seal import SealedSegment, read_if_sealed
 from chatfold.eventlog.files.segment import (
     BIG_PAGE,
+    END,
     PAGE,
     PageEnd,
     Position,
@@ -97,10 +98,10 @@ class LogReader(LogEnd):
         with suppress(FileNotFoundError):
             if known is not None and known.position.seq >= known.first:
                 with self.open_segment(known.first) as fd:
-                    status, position = self.disk.fstat(fd), known.position
-                    is_at_end = (status.st_ino, status.st_size) == (known.inode, position.offset)
-                    end = b'%b"}\n' % (position.link or b"")
-                    if is_at_end and read_at(self.disk, fd, position.offset - len(end), len(end)) == end:
+                    end = b'%b"}\n' % (known.position.link or b"")
+                    found = read_at(self.disk, fd, known.position.offset - len(end), END)
+                    is_same = self.disk.fstat(fd).st_ino == known.inode and found.startswith(end)
+                    if is_same and not found[len(end) :].strip(b"\n"):
                         return known
         return self.find_tail()
 
@@ -353,7 +354,7 @@ class LogReader(LogEnd):
                 return Tail(first, start, inode)
             if not read_at(self.disk, fd, near[1], 64).startswith(b'{"seq":%d,' % near[0]):
                 self.offsets.drop(first)  # it led to another line than it says
-                near = *bisect_line(self.disk, fd, start.offset, first, seq), 0
+                near = *self._bisect(first, fd, start.offset, seq), 0
             return Tail(first, Position(near[0] - 1, None, near[1]), inode)
 
     def _nearest_offset(self, first: int, fd: int, seq: int, status: os.stat_result) -> tuple[int, int, int]:
@@ -364,8 +365,14 @@ class LogReader(LogEnd):
             self.index(first)
             near = self.offsets.lookup(first, status, seq, full=full)
         if near is None or seq - near[0] >= STRIDE:
-            near = *bisect_line(self.disk, fd, self.read_header_at(first, fd).offset, first, seq), 0
+            near = *self._bisect(first, fd, self.read_header_at(first, fd).offset, seq), 0
         return near
+
+    def _bisect(self, first: int, fd: int, start: int, seq: int) -> tuple[int, int]:
+        status, tail = self.disk.fstat(fd), self._tail
+        is_open = tail is not None and (tail.first, tail.inode) == (first, status.st_ino)
+        end = tail.position.offset if tail is not None and is_open else status.st_size
+        return bisect_line(self.disk, fd, start, end, first, seq)
 
     def index(self, first: int) -> None:
         """Makes the index of a full segment that has none."""

@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from chatfold.eventlog.files.chat_dir import set_aside
-from chatfold.eventlog.files.disk import Disk, read_at, write_all
-from chatfold.eventlog.files.segment import Position, Tail, segment_name
+from chatfold.eventlog.files.disk import Disk, read_at
+from chatfold.eventlog.files.segment import BIG_PAGE, Position, Tail, is_blank, segment_name
 from chatfold.eventlog.line import ENTRY_PREFIX, MAX_LINE, SEAL_PREFIX, has_valid_sum, parse_fields
 from chatfold.eventlog.logger import logger
 
@@ -59,7 +59,7 @@ def classify_ending(prefix_seq: int, rest: bytes, durable_seq: int) -> Ending:
         return Ending.CLEAN
     # Newlines before other bytes are no padding: the pages of an unsynced write reach the medium in any order, so an old
     # page of newlines may stand in front of a new page of lines.
-    return Ending.TORN if rest.strip(b"\n") else Ending.PADDED
+    return Ending.PADDED if is_blank(rest) else Ending.TORN
 
 
 def classify_file_ending(disk: Disk, fd: int, prefix: Position, durable_seq: int) -> Ending:
@@ -113,7 +113,7 @@ def find_valid_lines(data: bytes) -> Iterator[bytes]:
 
 
 def cut_torn_tail(folder: "LogReader", fd: int, tail: Tail) -> Tail:
-    """Cut off what follows the last whole batch: a copy of what is torn is set aside first, padding just goes.
+    """Cut off what follows the last whole batch, after a copy of it was set aside. Padding stays, unless it is more than writers make.
 
     Returns where the log ends then. The caller holds the lock, so that what is torn here stays torn, and syncs afterwards.
     """
@@ -122,11 +122,12 @@ def cut_torn_tail(folder: "LogReader", fd: int, tail: Tail) -> Tail:
     if not size:
         return tail
     if classify_file_ending(disk, fd, tail.position, 0) is Ending.PADDED:
-        disk.truncate(fd, start)
+        if size > BIG_PAGE:
+            disk.truncate(fd, start)
         return tail
     rest = read_at(disk, fd, start, size) if size <= MAX_LINE else b""
     if b"\n" not in rest and has_valid_sum(rest):  # a whole line, and only its newline is missing
-        write_all(disk, fd, b"\n")
+        disk.pwrite(fd, b"\n", start + size)
         after = folder.tail()
         if after.position.offset > start:
             return after

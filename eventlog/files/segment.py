@@ -30,6 +30,8 @@ SEGMENT_BYTES = 8 << 20
 PAGE = 1 << 16
 BIG_PAGE = 1 << 18
 _SUM = 19  # bytes of a line from its sum on, the newline included
+END = _SUM + 45  # bytes around the end of a log: no line begins with so many newlines
+_BLANK = b"\n" * BIG_PAGE
 _USUAL = 2560  # bytes of a line, if one has to guess
 _PROBE, _OVERLAP = 1 << 11, 32
 _STARTS = re.compile(rb'\n\{"seq":(\d{1,18}),')
@@ -97,20 +99,34 @@ class SegmentPage(msgspec.Struct, frozen=True, gc=False):
         return Page(self.page.data, begin, begin + size)
 
 
+def is_blank(data: bytes, start: int = 0) -> bool:
+    """Are there only newlines from byte ``start`` on? That is padding, if it goes on to the end of the last segment."""
+    rest = data[start:] if start else data
+    return _BLANK.startswith(rest) or not rest.strip(b"\n")
+
+
+def _lines_end(data: bytes) -> int:
+    """Where the padding begins that data ends with."""
+    if not data.endswith(b"\n\n"):
+        return 0 if data == b"\n" else len(data)
+    end = 0 if data.startswith(b"\n") else data.find(b"\n\n") + 1
+    return end if is_blank(data, end) else len(data)
+
+
 def read_page(disk: Disk, fd: int, at: Position, size: int = PAGE) -> SegmentPage:
     """The verified lines after ``at``, about ``size`` bytes of them."""
     while True:
         data = read_at(disk, fd, at.offset, size)
-        at_end = len(data) < size
-        lines = data.split(b"\n")
-        if not lines.pop() and at_end:  # what follows the last newline: nothing, or a line not yet whole
-            while lines and not lines[-1]:  # padding, up to the end of the file
-                lines.pop()
-        if lines or at_end or size > MAX_LINE:
+        at_end, end = len(data) < size, _lines_end(data)
+        is_padded = end < len(data)
+        lines = (data[:end] if is_padded else data).split(b"\n")
+        lines.pop()  # what follows the last newline: nothing, or a line not yet whole
+        if lines or at_end or is_padded or size > MAX_LINE:
             break
         size *= 4
     good = lines[: count_valid_chain(lines, at.link)]
-    bad = len(good) < len(lines) or not (lines or at_end)  # no line is longer than that
+    # No line is longer than that; and behind padding that a page ends in, there may be something else.
+    bad = len(good) < len(lines) or not (at_end or (lines and not is_padded))
     sealed = bool(good) and good[-1].startswith(SEAL_PREFIX)
     if good and not good[-1].startswith(ENTRY_PREFIX):
         good.pop()
@@ -186,13 +202,13 @@ def ends_with_link(disk: Disk, fd: int, at: Position) -> bool:
     return line.startswith(ENTRY_PREFIX) and has_valid_sum(line) and link_after(line) == at.link
 
 
-def bisect_line(disk: Disk, fd: int, start: int, first: int, seq: int) -> tuple[int, int]:
-    """(seq, byte) of a line at or a little before ``seq``, found by halving the file; the first one is at ``start``.
+def bisect_line(disk: Disk, fd: int, start: int, end: int, first: int, seq: int) -> tuple[int, int]:
+    """(seq, byte) of a line at or a little before ``seq``, found by halving the lines from byte ``start``, the first, to ``end``.
 
     A newline stands between lines and nowhere else, so what follows one is a line and says its seq. Nothing is
     verified here: whoever reads on from there does.
     """
-    low, high = start, disk.fstat(fd).st_size
+    low, high = start, end
     while high - low > PAGE // 4:
         middle = (low + high) // 2
         found = None

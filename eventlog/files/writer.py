@@ -75,6 +75,7 @@ class LogWriter(HeldLog):
         """Keep the caches for the next time and let go of the files. Syncs nothing."""
         self.write_watermark()
         self.flush_cache(closing=True)
+        self._cut_padding()
         self.close()
         self._clear_state()
 
@@ -199,19 +200,16 @@ class LogWriter(HeldLog):
     def _catch_up(self, *, wait: bool = True) -> Tail:
         """Where the log ends. Nobody else writes while we hold the lock.
 
-        If the last segment is the file we know, with the size we know, then the folder is the same, too: no two chats share an
-        open segment, and our descriptor keeps its inode from being used again. Its last line is looked at because a restore may
-        have put other bytes into the same file.
+        If the last segment is the file we know, and ends as we know, then the folder is the same, too: no two chats share an
+        open segment, and our descriptor keeps its inode from being used again.
         """
         tail, segment = self.end.tail, self._segment
         if tail is not None and segment is not None and not tail.sealed:
             try:
-                status = self._disk.stat(segment.path)
+                if segment.ends_at(tail):
+                    return tail
             except FileNotFoundError:
                 raise ChatReplaced from None
-            is_known = status.st_ino == tail.inode and status.st_size == tail.position.offset
-            if is_known and segment.is_at(tail):
-                return tail
         if not wait:
             raise WouldBlock
         verify_lock(self._disk, self._path, self._lock_fd)
@@ -271,7 +269,8 @@ class LogWriter(HeldLog):
             return None
         self._lock_fd, fd, inode = made
         tail = Tail(1, Position(len(lines), lines[-1][-18:-2], len(data)), inode)
-        self._segment = SegmentWriter(self._disk, self.reader.segment_path(1), fd, tail, data)
+        path, size = self.reader.segment_path(1), self._segment_bytes
+        self._segment = SegmentWriter(self._disk, path, fd, tail, data, size)
         try:
             self._adopt_new_chat(tail, lines)
         finally:

@@ -162,7 +162,7 @@ def test_a_line_is_found_by_halving_whatever_the_lines_are(
     starts = written(path, sizes)
     seq = data.draw(st.integers(1, len(sizes)))
     fd = disk.open_read(path)
-    found, at = bisect_line(disk, fd, starts[0], 1, seq)
+    found, at = bisect_line(disk, fd, starts[0], path.stat().st_size, 1, seq)
     assert found <= seq
     assert at == starts[found - 1]
     assert starts[seq - 1] - at <= 16_384 or found == seq or max(sizes) >= 5_000

@@ -99,9 +99,9 @@ def scratch() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-@pytest.fixture
-async def broken(scratch: Path) -> BrokenLog:
-    """Three segments, all synced: batches, a reference across segments, odd values, ids, a tombstone."""
+@pytest.fixture(params=[0, 70], ids=["as it is", "padded"])
+async def broken(scratch: Path, request: pytest.FixtureRequest) -> BrokenLog:
+    """Three segments, all synced: batches, a reference across segments, odd values, ids, a tombstone; perhaps padding."""
     async with Log(FileStorage(scratch / "store", clock=TickingClock(), segment_bytes=1300)) as log:
         said = MessageAdded("user", (Text("a long text " * 86),))
         await log.append("chat", RunStarted("a"), said, id="first")
@@ -112,6 +112,8 @@ async def broken(scratch: Path) -> BrokenLog:
         for number in range(3):
             await log.append("chat", Noted("漢字", number), run="r")
         await log.redact("chat", 4)
+    with max((scratch / "store").rglob("*.jsonl")).open("ab") as file:
+        file.write(b"\n" * request.param)
     made = BrokenLog(scratch / "broken", scratch / "store" / "chats" / "chat")
     assert len(made.segments) == 3
     assert any(parse_references(line)[0] for name in made.segments for line in made.files[name].split(b"\n"))
@@ -190,7 +192,7 @@ def test_a_damaged_witness_or_offset_index_changes_nothing(broken: BrokenLog) ->
 
 def test_no_line_exchanged_repeated_or_left_out_goes_unnoticed(broken: BrokenLog) -> None:
     for name in broken.segments:
-        lines = broken.files[name].split(b"\n")[:-1]
+        lines = broken.files[name].rstrip(b"\n").split(b"\n")
         for index in range(1, len(lines) - 1):
             exchanged = [*lines[:index], lines[index + 1], lines[index], *lines[index + 2 :]]
             repeated = [*lines[: index + 1], *lines[index:]]

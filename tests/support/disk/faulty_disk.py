@@ -98,6 +98,15 @@ class DyingDisk(WatchedDisk):
             os.kill(os.getpid(), signal.SIGKILL)
         return Disk.write(self, fd, data)
 
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        """What is overwritten in place is torn, too: the witness, and padding."""
+        self.before("pwrite")
+        self._writes += 1
+        if self._torn and self._writes == self._nth:
+            Disk.pwrite(self, fd, data[: len(data) // 2], offset)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Disk.pwrite(self, fd, data, offset)
+
 
 class ShortDisk(Disk):
     """Writes at most ``most`` bytes a call, as the system may."""
@@ -107,6 +116,9 @@ class ShortDisk(Disk):
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
         return super().write(fd, data[: self._most])
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        return super().pwrite(fd, data[: self._most], offset)
 
 
 class SmallDisk(Disk):
@@ -120,6 +132,16 @@ class SmallDisk(Disk):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         done = super().write(fd, data[: self.room])
         self.room -= done
+        return done
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        """What is there already takes no room."""
+        size = self.fstat(fd).st_size
+        data = data[: max(0, size - offset) + self.room]
+        if not data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done = super().pwrite(fd, data, offset)
+        self.room -= max(0, offset + done - size)
         return done
 
     def truncate(self, fd: int, size: int) -> None:

@@ -10,6 +10,7 @@ import random
 import stat
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,8 @@ from chatfold.eventlog.files.disk import Disk
 from tests.support.disk.faulty_disk import KINDS
 from tests.support.disk.simulated_files import Arrivals, SimulatedFile
 from tests.support.disk.simulated_tree import Node, SimulatedFolder, Tree
+
+_Data = TypeVar("_Data", bytes, bytes | memoryview)
 
 
 class PowerOff(OSError):
@@ -173,14 +176,22 @@ class SimulatedDisk(Disk):
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
         """At the end: every descriptor that is written so was opened for appending."""
-        if self._short and len(data) > 1 and self.chance.random() < self._short:
-            data = data[: self.chance.randint(1, len(data) - 1)]
+        data = self._shortened(data)
         self._write("write", fd, data, len(self._descriptors[fd].file.content))
         return len(data)
 
+    def _shortened(self, data: _Data) -> _Data:
+        if self._short and len(data) > 1 and self.chance.random() < self._short:
+            return data[: self.chance.randint(1, len(data) - 1)]
+        return data
+
     def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        data = self._shortened(data)
         self._write("pwrite", fd, data, offset)
         return len(data)
+
+    def set_append(self, fd: int, *, append: bool) -> None:
+        """``write`` and ``pwrite`` do what they are called for."""
 
     def _write(self, kind: str, fd: int, data: bytes | memoryview, offset: int) -> None:
         file = self._descriptors[fd].file

@@ -9,32 +9,18 @@ file FOLDER/<n>/through.
 import asyncio
 import os
 import shutil
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from chatfold.eventlog.files.disk import Disk
 from tests.support.disk.faulty_disk import DyingDisk
 from tests.support.processes.children import ready, tell
 from tests.support.processes.operations import OPERATIONS, Prepare, Tell, opened
 
 Dying = Callable[[Path, DyingDisk, Tell], Coroutine[Any, Any, None]]
 """Does it in this store, on this disk, and tells what was acknowledged."""
-
-
-class _TearingDisk(DyingDisk):
-    """What is overwritten in place is torn, too: the witness."""
-
-    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
-        self.before("pwrite")
-        self._writes += 1
-        if self._torn and self._writes == self._nth:
-            Disk.pwrite(self, fd, data[: len(data) // 2], offset)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return Disk.pwrite(self, fd, data, offset)
 
 
 def kill_everywhere(prepare: Prepare, run: Dying, folder: Path) -> int:
@@ -49,7 +35,7 @@ def kill_everywhere(prepare: Prepare, run: Dying, folder: Path) -> int:
             place = folder / f"{nth}{'-torn' if torn else ''}"
             shutil.copytree(folder / "template", place / "store")
             (place / "told").touch()
-            killed = _dies(run, place, _TearingDisk(nth, torn=torn))
+            killed = _dies(run, place, DyingDisk(nth, torn=torn))
             kills += killed
     return kills
 
