@@ -61,7 +61,7 @@ def _kept(folder: Path, torn: tuple[Path, int, bytes]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("durability", "segment_bytes"), [("full", 1 << 20), ("off", 8 << 20), ("off", 2_000)]
+    ("durability", "segment_bytes"), [("full", 1 << 20), ("full", 1 << 17), ("off", 8 << 20), ("off", 2_000)]
 )
 def test_what_was_acknowledged_survives_any_number_of_kills(
     tmp_path: Path, nursery: subprocess.Popen[str], durability: str, segment_bytes: int

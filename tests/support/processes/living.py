@@ -62,7 +62,7 @@ class Life:
         self, root: Path, name: str, tell: Tell, durability: Durability = "full", segment_bytes: int = 0
     ) -> None:
         self.chance = random.Random(name)
-        self._segment_bytes = segment_bytes or self.chance.choice([1_500, 6_000, 100_000])
+        self._segment_bytes = segment_bytes or self.chance.choice([1_500, 6_000, 100_000, 400_000])
         self._root = root
         self._name = name
         self._tell = tell

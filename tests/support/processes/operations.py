@@ -121,6 +121,17 @@ async def roll(log: Log, tell: Tell) -> None:
         tell(f"r{number}")
 
 
+async def append_in_room(log: Log, tell: Tell) -> None:
+    """In a segment that is large enough for padding: it is made, written over, used up, made again and cut off."""
+    storage = log.storage
+    assert isinstance(storage, FileStorage)
+    roomy = FileStorage(storage._root, disk=storage._disk, durability="full", segment_bytes=1 << 17)
+    async with Log(roomy) as inner:
+        for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz"):
+            await inner.append("chat", *short(f"i{letter}", 1 + number % 2), id=f"i{letter}")
+            tell(f"i{letter}")
+
+
 async def append_large(log: Log, tell: Tell) -> None:
     await log.append("chat", Noted("large", {"text": LARGE}), id="large")
     tell("large")
@@ -214,6 +225,7 @@ Run = Callable[[Log, Tell], Coroutine[Any, Any, None]]
 OPERATIONS: dict[str, tuple[Prepare, Run]] = {
     "append": (prepare, append),
     "append to a torn log": (prepare_torn, append),
+    "append in room": (prepare, append_in_room),
     "append a blob": (prepare, append_large),
     "roll": (prepare, roll),
     "create": (prepare, create),
