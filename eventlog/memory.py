@@ -216,7 +216,7 @@ class MemoryStorage(Storage):
     async def fork(self, chat: str, new: str, at: int, first: EncodedEvent) -> Entry:
         self._check_open(chat)
         folder_name(new)
-        parent = self._known(chat)
+        parent = self._find_chat(chat)
         if not 0 < at <= len(parent.lines):
             raise _no_such_point(chat, at, parent)
         if new in self._chats:
@@ -254,7 +254,7 @@ class MemoryStorage(Storage):
 
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
         self._check_open(chat)
-        target = self._known(chat)
+        target = self._find_chat(chat)
         for seq in seqs:
             if not 0 < seq <= len(target.lines):
                 raise _no_such_point(chat, seq, target)
@@ -263,7 +263,7 @@ class MemoryStorage(Storage):
             self._chats[key].erase(same)
         return erased
 
-    def _known(self, chat: str) -> _Chat:
+    def _find_chat(self, chat: str) -> _Chat:
         found = self._chats.get(chat)
         if found is None:
             raise NoSuchChat("no such chat", chat=chat)
@@ -307,7 +307,7 @@ class MemoryStorage(Storage):
 
     @asynccontextmanager
     async def lease(self, chat: str) -> AsyncIterator[str]:
-        found = self._known(chat)
+        found = self._find_chat(chat)
         async with found.alone:
             found.lease = str(next(_changes))
             try:

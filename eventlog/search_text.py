@@ -52,7 +52,7 @@ def text_of(entry: Entry) -> str:
     return pieces(entry.event)
 
 
-def _said(event: Any) -> str:
+def _text_of_parts(event: Any) -> str:
     parts: tuple[Part, ...] = event.parts
     if len(parts) == 1 and type(parts[0]) is Text:
         return parts[0].text
@@ -67,16 +67,16 @@ def _strings_of(parts: tuple[Part, ...]) -> Iterator[str]:
             yield part.name
 
 
-def _returned(event: Any) -> str:
+def _text_of_result(event: Any) -> str:
     data = [text for part in event.parts if isinstance(part, Data) for text in _strings_in(part.data)]
-    return "\n".join([_said(event), *data]) if data else _said(event)
+    return "\n".join([_text_of_parts(event), *data]) if data else _text_of_parts(event)
 
 
-def _called(event: Any) -> str:
+def _text_of_call(event: Any) -> str:
     return "\n".join([event.name, *_strings_in(event.args)])
 
 
-def _noted(event: Any) -> str:
+def _text_of_note(event: Any) -> str:
     return "" if event.name.startswith(OURS) else "\n".join(_strings_in(event.data))
 
 
@@ -98,14 +98,14 @@ def _title(event: Any) -> str:
 
 
 _PIECES: dict[type, Callable[[Any], str]] = {
-    MessageAdded: _said,
-    ToolCalled: _called,
-    ToolReturned: _returned,
-    Injected: _said,
-    SendRequested: _said,
+    MessageAdded: _text_of_parts,
+    ToolCalled: _text_of_call,
+    ToolReturned: _text_of_result,
+    Injected: _text_of_parts,
+    SendRequested: _text_of_parts,
     Compacted: _summary,
     ContextOpened: _title,
-    Noted: _noted,
+    Noted: _text_of_note,
 }
 
 

@@ -71,17 +71,17 @@ class ExportWriter:
         self._link = Head().link.encode()
 
     def begin(self) -> bytes:
-        return self._written([header_line(Head())])
+        return self._add_lines([header_line(Head())])
 
     def page(self, lines: list[bytes]) -> bytes:
         packed: list[bytes] = []
         for line in lines:
-            packed += [*self._needed(line), line]
+            packed += [*self._pack_blobs(line), line]
         self._count += len(lines)
         self._link = link_after(lines[-1])
-        return self._written(packed)
+        return self._add_lines(packed)
 
-    def _needed(self, line: bytes) -> Iterator[bytes]:
+    def _pack_blobs(self, line: bytes) -> Iterator[bytes]:
         """The blobs that this line is the first to need."""
         try:
             for digest in sorted(parse_references(line)[1] - self._packed):
@@ -94,7 +94,7 @@ class ExportWriter:
     def end(self) -> bytes:
         return seal_line(self._count, self._bytes, self._hash.hexdigest(), self._link) + b"\n"
 
-    def _written(self, lines: list[bytes]) -> bytes:
+    def _add_lines(self, lines: list[bytes]) -> bytes:
         data = b"\n".join([*lines, b""])
         self._hash.update(data)
         self._bytes += len(data)
@@ -196,34 +196,34 @@ class ExportReader:
                 yield item
         self._rest += rest
         if len(self._rest) > (_MOST if self._rest.startswith(_BLOB) else MAX_LINE):
-            raise self._refused("a line without an end")
+            raise self._refusal("a line without an end")
 
     def end(self) -> Head:
         if self._sealed and self._rest:
-            raise self._refused("something follows the last line")
+            raise self._refusal("something follows the last line")
         if not self._sealed:
-            raise self._refused("the export ends too early: its last line is missing")
+            raise self._refusal("the export ends too early: its last line is missing")
         return Head(self._count, self._link.decode())
 
     def _line(self, line: bytes) -> bytes | Blob | None:
         if self._sealed:
-            raise self._refused("something follows the last line")
+            raise self._refusal("something follows the last line")
         if not has_valid_sum(line):
-            raise self._refused("a line does not verify")
+            raise self._refusal("a line does not verify")
         item: bytes | Blob | None = None
         try:
             if not self._link:
                 self._header(line)
             elif line.startswith(_BLOB):
-                item = self._unpacked(line)
+                item = self._unpack_blob(line)
             elif line.startswith(SEAL_PREFIX):
                 self._seal(line)
             else:
                 item = self._entry(line)
         except (_Wrong, CorruptLog, InvalidEvent) as error:
-            raise self._refused(error.args[0]) from None
+            raise self._refusal(error.args[0]) from None
         except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise self._refused(f"a line that verifies cannot be read: {error}") from None
+            raise self._refusal(f"a line that verifies cannot be read: {error}") from None
         self._hash.update(line + b"\n")
         self._offset += len(line) + 1
         return item
@@ -264,7 +264,7 @@ class ExportReader:
         if sum(int(size or 0) + self._blobs.get(digest.decode(), 0) for size, digest in sizes) > _MOST:
             raise _Wrong("an entry that is too large when it is whole")
 
-    def _unpacked(self, line: bytes) -> Blob:
+    def _unpack_blob(self, line: bytes) -> Blob:
         found = _decode_blob(line)
         content = base64.b64decode(found.base64, validate=True)
         if sha256(content).hexdigest() != found.blob or found.blob in self._blobs:
@@ -284,7 +284,7 @@ class ExportReader:
             raise _Wrong("the last entries are not whole")
         self._sealed = True
 
-    def _refused(self, message: str) -> CorruptLog:
+    def _refusal(self, message: str) -> CorruptLog:
         error = CorruptLog(message, chat=self._chat, offset=self._offset, seq=self._count + 1)
         error.next_step = "Nothing was imported. Export the chat again, or copy the file again"
         return error

@@ -36,9 +36,9 @@ from chatfold.eventlog.files.disk import (
     check_folder,
     ensure_folder,
     has_path,
-    opened,
     read_at,
     read_file,
+    reading_file,
     replace_file,
     temp_name,
 )
@@ -132,15 +132,15 @@ class Cache:
         self, name: str, kind: str, epoch: str | None = None, last: int | None = None
     ) -> CacheFile | None:
         """``epoch``: the one of now, if the caller has just read it. ``last``: a file that says more is a miss, too."""
-        with suppress(OSError), self.opened(name) as fd:
+        with suppress(OSError), self.reading(name) as fd:
             return self.read(fd, kind, self.epoch() if epoch is None else epoch, last)
         return None
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[int]:
+    def reading(self, name: str) -> Iterator[int]:
         """For ``read``, and for the blocks. Raises OSError."""
         check_folder(self._disk, self._folder)
-        with opened(self._disk, self._folder / name) as fd:
+        with reading_file(self._disk, self._folder / name) as fd:
             yield fd
 
     def read(self, fd: int, kind: str, epoch: str, last: int | None = None) -> CacheFile | None:

@@ -91,10 +91,10 @@ class Staging:
 def staging_folder(disk: Disk, path: Path, key: str) -> Iterator[Staging]:
     """A folder to fill for the chat ``key``, then to ``publish_chat`` as ``path``. Removed if that did not happen. The root is there."""
     try:
-        staging = _locked_folder(disk, path.parent)
+        staging = _make_locked_folder(disk, path.parent)
     except FileNotFoundError:  # the root was removed while the store was open
         make_root(disk, path.parent.parent)
-        staging = _locked_folder(disk, path.parent)
+        staging = _make_locked_folder(disk, path.parent)
     try:
         if is_hashed(path.name):
             replace_file(disk, staging.path / KEY_FILE, msgspec.json.encode(escape_text(key)))
@@ -108,7 +108,7 @@ def staging_folder(disk: Disk, path: Path, key: str) -> Iterator[Staging]:
             staging.close(disk)
 
 
-def _locked_folder(disk: Disk, parent: Path) -> Staging:
+def _make_locked_folder(disk: Disk, parent: Path) -> Staging:
     """A new folder and the lock that says it is in use. Until we hold the lock, a ``sweep`` may take the folder away."""
     while True:
         path = parent / f"{_NEW}{os.urandom(8).hex()}"
@@ -280,7 +280,7 @@ def _remove_leftover(disk: Disk, root: Path, path: Path) -> None:
 
 def try_remove_temp_files(disk: Disk, folder: Path) -> None:
     """Removes, as far as it can, files that were being published when their writer died. The caller holds the lock."""
-    for path in _published_in(folder):
+    for path in _list_publishing_folders(folder):
         with suppress(OSError):
             _remove_unpublished(disk, path)
     with suppress(OSError):
@@ -301,13 +301,13 @@ def _remove_unknown(disk: Disk, cache: Path) -> None:
 
 def remove_temp_files(disk: Disk, folder: Path) -> None:
     """The same, and for good, also if they are gone already: what is erased now may be in there, and a power cut bring it back."""
-    for path in _published_in(folder):
+    for path in _list_publishing_folders(folder):
         with suppress(FileNotFoundError):
             _remove_unpublished(disk, path)
             disk.sync_folder(path)
 
 
-def _published_in(folder: Path) -> tuple[Path, ...]:
+def _list_publishing_folders(folder: Path) -> tuple[Path, ...]:
     return folder, folder / BLOBS, folder / CACHE
 
 

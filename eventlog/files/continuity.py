@@ -17,7 +17,7 @@ import msgspec
 
 from chatfold.eventlog.errors import ChatfoldError, CorruptLog
 from chatfold.eventlog.events import Head
-from chatfold.eventlog.files.disk import Disk, is_settled, opened, read_at, stat_key
+from chatfold.eventlog.files.disk import Disk, is_settled, read_at, reading_file, stat_key
 from chatfold.eventlog.files.segment import Position, read_line_before
 from chatfold.eventlog.line import (
     ENTRY_PREFIX,
@@ -141,7 +141,7 @@ class Continuity:
             is_known = known is not None and known.is_settled and (known.end is not None or is_last)
             if known and is_known and stat_key(self._disk.stat(self._path_of(first))) == known.key:
                 return known
-            with opened(self._disk, self._path_of(first)) as fd:
+            with reading_file(self._disk, self._path_of(first)) as fd:
                 return self._read_ends(first, fd, is_last=is_last)
         except OSError:
             return None

@@ -181,7 +181,7 @@ def ensure_folder(disk: Disk, path: Path) -> None:
 
 
 @contextmanager
-def opened(disk: Disk, path: Path) -> Iterator[int]:
+def reading_file(disk: Disk, path: Path) -> Iterator[int]:
     """For reading."""
     fd = disk.open_read(path)
     try:
@@ -226,7 +226,7 @@ class OpenFiles:
     @contextmanager
     def open(self, path: Path) -> Iterator[int]:
         if not self._most:
-            with opened(self._disk, path) as fd:
+            with reading_file(self._disk, path) as fd:
                 yield fd
             return
         with self._lock:
@@ -291,7 +291,7 @@ class OpenFiles:
 
 def read_file(disk: Disk, path: Path) -> bytes:
     """A whole small file."""
-    with opened(disk, path) as fd:
+    with reading_file(disk, path) as fd:
         return read_at(disk, fd, 0, disk.fstat(fd).st_size)
 
 

@@ -86,7 +86,7 @@ class StoreListing:
 
     def store(self, rows: Mapping[str, tuple[str, bytes]]) -> None:
         with self._lock:
-            folders = self._known()
+            folders = self._load_folders()
             for key, (token, row) in rows.items():
                 folder = folders.get(folder_name(key))
                 if folder is not None and folder.token == token:
@@ -106,7 +106,7 @@ class StoreListing:
 
     # --- the folders -----------------------------------------------------------------------------------------
 
-    def _known(self) -> dict[str, _Folder]:
+    def _load_folders(self) -> dict[str, _Folder]:
         if self._folders is None:
             self._folders = {}
             kept = self._cache.load(LISTING, _KIND)
@@ -123,7 +123,7 @@ class StoreListing:
             names = self._disk.names(self._chats)
         except FileNotFoundError:
             names = []
-        folders = self._known()
+        folders = self._load_folders()
         gone = folders.keys() - names
         for name in gone:
             del folders[name]
@@ -191,7 +191,7 @@ class StoreListing:
         if self._cache.store(LISTING, _KIND, Span.up_to(Head()), _encode(rows), ""):
             # An erasure replaces the segments before it removes this file: either it removes ours, or we see it here.
             self._scan()
-            now = self._known()
+            now = self._load_folders()
             if any(one.name not in now or _place(now[one.name]) != _place(one) for one in saved):
                 self._cache.remove(LISTING)
 

@@ -128,7 +128,7 @@ class LogReader(LogEnd):
                         None,
                         None,
                     )  # the next one gets the same memory
-                    sealed = self._sealed(place, last)
+                    sealed = self._read_if_sealed(place, last)
                 found = self._page(place, size, sealed)
                 if found is None:  # the segment was swapped under us: look for the place again
                     self._verify_prefix(place.position)
@@ -147,7 +147,7 @@ class LogReader(LogEnd):
         if at.seq and at.link and self.link(at.seq) != at.link.decode():
             raise self._corrupt(self.segment_of(at.seq), at, "another chat was put in this one's place")
 
-    def _sealed(self, place: Tail, last: int) -> SealedSegment | None:
+    def _read_if_sealed(self, place: Tail, last: int) -> SealedSegment | None:
         """The segment of this place, if it is verified at once and goes on from the place."""
         with self.open_segment(place.first) as fd:
             if self.disk.fstat(fd).st_ino != place.inode:

@@ -152,12 +152,12 @@ class FileReading(Storage):
         return await asyncio.to_thread(self._find, chat, id, key)
 
     def _find(self, chat: str, id: str | None, key: str | None) -> int | None:
-        seen = self._seen(chat)
+        seen = self._seen_of(chat)
         with seen.reader.lock, seen.reader.ignoring_deletion():
             return seen.find_entry(id=id, key=key)
         return None
 
-    def _seen(self, chat: str) -> Seen:
+    def _seen_of(self, chat: str) -> Seen:
         """With a reader of its own: to read a long history must not hold up those who read the chat."""
         with self._opening:
             seen = self._past.pop(chat, None) or Seen(self._open_reader(chat))
@@ -168,7 +168,7 @@ class FileReading(Storage):
 
     def _read_history(self, chat: str) -> None:
         """So that a writer finds in caches what it needs to know."""
-        seen = self._seen(chat)
+        seen = self._seen_of(chat)
         with seen.reader.lock, seen.reader.ignoring_deletion():
             seen.catch_up()
 
@@ -202,10 +202,10 @@ class FileReading(Storage):
         packing = ExportWriter(folder.blob)
         pages = folder.line_pages(size=BIG_PAGE)
         with folder.translating_deletion():
-            data = packing.begin() + await asyncio.to_thread(_next_packed, folder, packing, pages)
+            data = packing.begin() + await asyncio.to_thread(_pack_next, folder, packing, pages)
             while data:
                 yield data
-                data = await asyncio.to_thread(_next_packed, folder, packing, pages)
+                data = await asyncio.to_thread(_pack_next, folder, packing, pages)
             yield packing.end()
 
     # --- chats -----------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def _as_it_is(page: Page) -> Page:
     return page
 
 
-def _next_packed(folder: LogReader, packing: ExportWriter, pages: Iterator[list[bytes]]) -> bytes:
+def _pack_next(folder: LogReader, packing: ExportWriter, pages: Iterator[list[bytes]]) -> bytes:
     page = next(pages, None)
     try:
         return packing.page(page) if page else b""

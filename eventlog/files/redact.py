@@ -30,7 +30,7 @@ from chatfold.eventlog.files.chat_dir import (
     remove_leftovers,
     remove_temp_files,
 )
-from chatfold.eventlog.files.disk import Disk, check_folder, opened, read_file, replace_file
+from chatfold.eventlog.files.disk import Disk, check_folder, read_file, reading_file, replace_file
 from chatfold.eventlog.files.lock import holding_lock
 from chatfold.eventlog.files.reader import LogReader
 from chatfold.eventlog.files.seal import build_sealed_segment
@@ -67,7 +67,7 @@ def find_family(mine: LogReader, root: Path, keys: Collection[str]) -> dict[str,
 def _origin_of(folder: LogReader) -> str | None:
     """The link of the first entry, with one open and one read, where the head of the first segment verifies."""
     with suppress(OSError):
-        with opened(folder.disk, folder.segment_path(1)) as fd:
+        with reading_file(folder.disk, folder.segment_path(1)) as fd:
             lines = folder.disk.pread(fd, _FIRST_BYTES, 0).split(b"\n", 2)
         if len(lines) == 3 and lines[1].startswith(b'{"seq":1,') and has_valid_sum(lines[1]):
             return link_after(lines[1]).decode()

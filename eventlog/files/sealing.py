@@ -14,7 +14,7 @@ from pathlib import Path
 
 from xxhash import xxh3_128
 
-from chatfold.eventlog.files.disk import Disk, opened, read_at
+from chatfold.eventlog.files.disk import Disk, read_at, reading_file
 from chatfold.eventlog.files.seal import SegmentDigest
 from chatfold.eventlog.files.segment import Tail
 
@@ -42,7 +42,7 @@ class SealBuilder:
 
     def advance(self, path: Path, tail: Tail, *, sync: bool = True) -> None:
         """Sums up the segment to ``tail`` and asks for it to be written out."""
-        with self._one_at_a_time, opened(self._disk, path) as fd:
+        with self._one_at_a_time, reading_file(self._disk, path) as fd:
             if self._disk.fstat(fd).st_ino != self._inode:
                 return  # swapped meanwhile, by a redaction
             while self._tally.bytes < tail.position.offset:

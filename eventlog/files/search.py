@@ -70,7 +70,7 @@ class _Search:
 
     def find_in(self, page: Page, odd: Collection[str], line_of: LineOf) -> Iterator[list[Entry]]:
         found: list[Entry] = []
-        for start in sorted(self._proposed(page.data, odd, line_of), reverse=True):
+        for start in sorted(self._propose_lines(page.data, odd, line_of), reverse=True):
             if not page.start <= start < page.end:
                 continue
             line = page.data[start : page.data.index(b"\n", start)]
@@ -84,7 +84,7 @@ class _Search:
                 found = []
         yield found
 
-    def _proposed(self, data: bytes, odd: Collection[str], line_of: LineOf) -> set[int]:
+    def _propose_lines(self, data: bytes, odd: Collection[str], line_of: LineOf) -> set[int]:
         """Where these lines start."""
         starts = self._needle.starts(data, odd)
         at = data.find(DEL_BYTE)  # one byte is found many times as fast as a pattern

@@ -201,7 +201,7 @@ class SeenFiles:
     def _read_blocks(self, file: _File, first: int, count: int) -> "array[int]":
         """Raises OSError or ValueError unless each of them verifies."""
         size = min(count * _ROWS, file.size - first * _ROWS) * 8
-        with self._cache.opened(file.name) as fd:
+        with self._cache.reading(file.name) as fd:
             data = memoryview(read_at(self._disk, fd, file.start + first * _BYTES, size))
         for index in range(count):
             if xxh3_64_intdigest(data[index * _BYTES : (index + 1) * _BYTES]) != file.sums[first + index]:

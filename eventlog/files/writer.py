@@ -101,12 +101,12 @@ class LogWriter(HeldLog):
                 finally:
                     self._disk.unlock(self._lock_fd)
             except ChatMissing:
-                with self._guarded():
+                with self._forgetting_on_error():
                     created = self._create_chat(requests)
                 if created is not None:
                     return created
             except ChatReplaced:
-                with self._guarded():
+                with self._forgetting_on_error():
                     self._forget_replaced_chat()
             except (ChatfoldError, WouldBlock):
                 raise
@@ -320,7 +320,8 @@ class LogWriter(HeldLog):
         """
         if self._is_poisoned:
             return  # nothing is known about what is durable, so nothing is vouched for
-        with self._guarded(), suppress(ChatMissing, ChatReplaced):  # the fork itself says what is wrong
+        # If the chat is gone, the fork itself says so.
+        with self._forgetting_on_error(), suppress(ChatMissing, ChatReplaced):
             self._seal_locked(upto, least)
 
     def _seal_locked(self, upto: int, least: int) -> None:
@@ -354,7 +355,7 @@ class LogWriter(HeldLog):
     # --- errors ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _forgetting_on_error(self) -> Iterator[None]:
         """After an error, whatever cannot be believed any more is forgotten."""
         if self._is_poisoned:
             raise self._poisoned_error()

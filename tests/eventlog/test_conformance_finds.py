@@ -34,7 +34,7 @@ class DeleteRemovesWhatForksShare(Optimistic):
 
 class RedactLeavesForksAlone(Optimistic):
     async def redact(self, chat: str, seqs: Collection[int]) -> dict[str, list[int]]:
-        erased = plan_erasure(chat, seqs, {chat: self._known(chat).view()})
+        erased = plan_erasure(chat, seqs, {chat: self._find_chat(chat).view()})
         for same in erased.values():
             self._chats[chat].erase(same)
         return erased
