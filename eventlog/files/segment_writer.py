@@ -155,6 +155,8 @@ class SegmentWriter:
                 self.look()
                 is_named = ends_with_link(self._disk, self.fd, position)
         except OSError as error:
+            if error.errno != errno.EBADF:
+                raise  # a look that fails is no write that did
             raise WriteFailed from error
         return is_named and not found[_SUM:].strip(b"\n")
 

@@ -308,7 +308,11 @@ class LogWriter(HeldLog):
     def _sync(self) -> None:
         tail, segment = self.end.tail, self._segment
         if tail is not None and segment is not None and self.durable_seq < tail.position.seq:
-            if not segment.is_at(tail):  # the lock does not keep others out
+            try:
+                is_ours = segment.is_at(tail)
+            except OSError as error:
+                raise WriteFailed from error
+            if not is_ours:  # the lock does not keep others out
                 raise WriteFailed from OSError(errno.EBADF, "another writer wrote at the same time")
             segment.sync()
             self.durable_seq, self.is_watermark_due = tail.position.seq, True
