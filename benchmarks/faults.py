@@ -49,11 +49,11 @@ class Part(msgspec.Struct, frozen=True):
 PARTS = (
     Part("simulated", "simulated disk", 20, 25_000, 1_000, {"steps": 1_000_000}),
     Part(
-        "simulated_operations", "simulated disk, every call fails", 1, 17, 1, {"failures": 5_000},
+        "simulated_operations", "simulated disk, every call fails", 1, 18, 1, {"failures": 5_000},
         ("manners of operations not gone through",),
     ),
     Part(
-        "failing", "real disk, every call fails", 1, 17, 1, {"failures": 5_000},
+        "failing", "real disk, every call fails", 1, 18, 1, {"failures": 5_000},
         ("manners of operations not gone through",),
     ),
     Part("kills", "kills at random", 20, 10_000, 1_000, {"kills": 10_000}, ("lost",)),
