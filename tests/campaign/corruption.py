@@ -1,7 +1,7 @@
 """Corruption at rest: bits flipped, files cut, lines and blocks and files exchanged. Is anything wrong ever read?
 
 Of ``number`` flips, as many as there are bits go through a small log bit by bit, with its witness and without; the others
-hit a larger log, caches and blobs at random. A tenth as many truncations, line faults, blocks and files come on top, or
+hit a larger log, caches and blobs at random. With every other seed the last segments end in padding. A tenth as many truncations, line faults, blocks and files come on top, or
 as many as there are. After each, the chat is read in every quick way; after some, in every way there is, and a writer
 goes on. What ``judging_reads`` finds wrong is a violation; the words it is reported with say how to do it again.
 """
@@ -27,9 +27,10 @@ class Campaign:
         self.figures = Figures()
         self.chance = random.Random(seed)
         self._folder = folder
-        self.small = small(folder / "small" / "store")
+        is_padded = seed % 2  # so a writer leaves it that was killed
+        self.small = small(folder / "small" / "store", padding=20 * is_padded)
         self.other = small(folder / "other" / "store", said="elsewhere")
-        self.large = large(folder / "large" / "store")
+        self.large = large(folder / "large" / "store", padding=20_000 * is_padded)
         self.cached = cached(folder / "cached" / "store")
         self.bulky = bulky(folder / "bulky" / "store")
 

@@ -137,7 +137,13 @@ def _store(root: Path, segment_bytes: int) -> Store:
     return Store(FileStorage(root, clock=TickingClock(), segment_bytes=segment_bytes))
 
 
-def small(root: Path, *, said: str = "") -> Intact:
+def _pad(root: Path, size: int) -> None:
+    """As a writer leaves it that was killed."""
+    with max((root / "chats" / "chat").glob("*.jsonl")).open("ab") as segment:
+        segment.write(b"\n" * size)
+
+
+def small(root: Path, *, said: str = "", padding: int = 0) -> Intact:
     """Three segments, all synced: batches, a reference across segments, odd values, ids, a tombstone."""
 
     async def write() -> None:
@@ -153,12 +159,13 @@ def small(root: Path, *, said: str = "") -> Intact:
             await chat.redact(4)
 
     asyncio.run(write())
+    _pad(root, padding)
     made = Intact(root)
     assert len(made.segments) == 3
     return made
 
 
-def large(root: Path, segment_bytes: int = 150_000) -> Intact:
+def large(root: Path, segment_bytes: int = 150_000, *, padding: int = 0) -> Intact:
     """A few hundred kilobytes in several segments: pages end inside of them."""
 
     async def write() -> None:
@@ -174,6 +181,7 @@ def large(root: Path, segment_bytes: int = 150_000) -> Intact:
                 )
 
     asyncio.run(write())
+    _pad(root, padding)
     return Intact(root)
 
 
