@@ -1,18 +1,23 @@
 """Many processes, many storages, many tasks: one log, in which everything stands exactly once."""
 
 import asyncio
+import os
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from chatfold.eventlog import FileStorage, Log, Noted, scan
+from chatfold.eventlog import FileStorage, Log, Noted, check, scan
 from chatfold.eventlog.files.chat_dir import sweep
 from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.reader import LogReader
 from tests.support.judges.talk import entries_of, ids_of, is_clean, short
-from tests.support.processes.children import go, started, told
+from tests.support.processes.children import go, next_told, started, told
 
 APPENDS = 60
+FOLLOWED = int(os.environ.get("CHATFOLD_FOLLOWED", "1500"))
+"""appends over padding that are looked at while they are written"""
 
 
 def _write_at_once(root: Path, stack: ExitStack, writers: int, durability: str) -> dict[str, int]:
@@ -168,3 +173,21 @@ async def test_a_follower_in_the_same_storage_never_sees_half_a_batch(fast_folde
                 break
         await writing
     assert len(list(scan(fast_folder / "chats" / "chat"))) == 800
+
+
+def test_half_an_append_over_padding_is_never_taken_for_damage(fast_folder: Path) -> None:
+    """Who looks without the lock sees it now and then, and newlines behind it."""
+    folder = fast_folder / "chats" / "chat"
+    with started("appending", fast_folder, "chat", "w", "full", 1 << 17, FOLLOWED) as child:
+        go(child)
+        next_told(child, 20)
+        listening = threading.Thread(target=told, args=[child])  # or its pipe is full
+        listening.start()
+        warm, heads = LogReader(folder, "chat", Disk()), set[int]()
+        while listening.is_alive():
+            cold = LogReader(folder, "chat", Disk())
+            heads |= {warm.tail().position.seq, cold.tail().position.seq}
+            assert warm.find_tail().position.seq >= max(heads)
+        listening.join()
+    assert len(heads) > 20
+    assert check(folder).problems == []
