@@ -10,11 +10,9 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
-from msgspec.structs import replace
-
-from chatfold.agent.compaction import DEFAULT, Policy, Summarise, compact, due, halve, run_aside, size
+from chatfold.agent.compaction import DEFAULT, Policy, Summarise, compact, compact_after, due, run_aside
 from chatfold.agent.contexts import clear_context, open_context, recall_context, switch_context
-from chatfold.agent.errors import NoSuchContext, PromptTooLarge
+from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.exporting import Form
 from chatfold.agent.live import Live
 from chatfold.agent.messages import (
@@ -263,21 +261,7 @@ class Chat(Live):
 
         If half the size cannot be reached, as small as possible; PromptTooLarge if that is no smaller than what was refused.
         """
-        from chatfold.agent.models.errors import is_too_long  # noqa: PLC0415 (for those who ask models)
-
-        if not is_too_long(error):
-            raise error
-        now = await self.now()
-        prompt = await now.cut(count=count)
-        refused = max(size(now.view, prompt.messages, count), prompt.tokens.count)
-        tighter = halve(policy, refused)
-        try:
-            return await compact(self, tighter, summarise, "provider_error", count)
-        except PromptTooLarge as least:
-            if least.tokens >= refused:
-                raise
-            tighter = replace(tighter, budget=least.tokens)
-            return await compact(self, tighter, summarise, "provider_error", count)
+        return await compact_after(self, error, policy, summarise, count)
 
     async def revert_compaction(self, seq: int, reason: str = "") -> list[Entry]:
         """Shows again what the compaction of entry ``seq`` hid; returns the entry, nothing if that is not in force."""

@@ -128,6 +128,27 @@ async def compact(
     return done
 
 
+async def compact_after(
+    chat: "Chat", error: BaseException, policy: Policy, summarise: Summarise, count: Counter
+) -> list[Entry]:
+    """To half of what the provider refused. Raises the error if it is another one."""
+    from chatfold.agent.models.errors import is_too_long  # noqa: PLC0415 (for those who ask models)
+
+    if not is_too_long(error):
+        raise error
+    now = await chat.now()
+    prompt = await now.cut(count=count)
+    refused = max(size(now.view, prompt.messages, count), prompt.tokens.count)
+    tighter = halve(policy, refused)
+    try:
+        return await compact(chat, tighter, summarise, "provider_error", count)
+    except PromptTooLarge as least:
+        if least.tokens >= refused:
+            raise
+        tighter = msgspec.structs.replace(tighter, budget=least.tokens)
+        return await compact(chat, tighter, summarise, "provider_error", count)
+
+
 async def _tokens(chat: "Chat", count: Counter) -> int:
     messages = await chat.messages()
     return await run_aside(messages, lambda: sum(tokens_of(message, count) for message in messages))

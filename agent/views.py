@@ -64,6 +64,7 @@ class Opened:
         snapshot: int | None = None,
     ) -> None:
         self._base = base
+        self.projections = base.projections
         self._new = new  # after the base, not folded yet
         self._parts: dict[str, View] = {}  # of the view, while the whole is not folded
         self.recent = recent
@@ -72,10 +73,6 @@ class Opened:
         self.head = Head(new[-1].seq, new[-1].link) if new else base.head
         self.seq = self.head.seq
         self.snapshot = self.head.seq if snapshot is None else snapshot  # the newest one that is kept
-
-    @property
-    def projections(self) -> tuple[Projection[Any], ...]:
-        return self._base.projections
 
     def __getitem__(self, projection: Projection[S]) -> S:
         """Only this one is folded, unless the view is there."""
