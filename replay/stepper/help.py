@@ -33,14 +33,14 @@ def footer(hints: tuple[str, ...], cells: int) -> str:
 
 HELP = """\
 j k → ←  the next entry, the one before       g G      the first, the last
-J K      the next question, the one before    :        go to: e12 t3 c2^ s1 m4 head-5 a name, a time
-c C      compaction                           /        search; n N the next hit, the one before
-s S      context switch                       f        list only some kinds: user tool comp …
-x X      error                                e        list only errors
-F        follow what is being written         Esc      back; stops a search
-1 … 5    Context Messages Diff Event Tree     Tab      the other pane; ↑ ↓ choose a line there
-m d      mark A here; what changed since A    Enter    go where the chosen line points
-b        who put it there, who took it out    [ ]      the branch before, the next one
+J K      the next question, the one before    :        go to: e12 t3 c2^ m4 -2h
+c C      compaction                           /        search; n N next, before
+s S      context switch                       f        only some kinds: user …
+x X      error                                e        only errors
+F        follow what is being written         Esc      back; ends a search
+1 … 5    Context Messages Diff Event Tree     Tab      the other pane: ↑ ↓
+m d      mark A here; what changed since A    Enter    go to the chosen line
+b        who put it there, who took it out    [ ]      the branch before, after
 y        the address of this point            t        the tree of forks
 !        the command that prints the same     q        quit
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from chatfold.replay.inspect.entries import Row
 from chatfold.replay.inspect.sizes import Bucket, Chart, Mark
 from chatfold.replay.render.line import CAP, Line, body, lay_out, row, words, wrap, wrap_lines
+from chatfold.replay.stepper.help import HELP
 from chatfold.replay.stepper.screen import Shown, Size, frame, top_of
 from chatfold.replay.stepper.state import TABS, State
 from chatfold.replay.terminal import Cell, Style, printable, width
@@ -200,3 +201,9 @@ def test_a_long_body_is_capped_and_says_so() -> None:
     assert len(made) == CAP // 64 + 1
     assert "64 Ki" in made[-1].text
     assert len(list(wrap_lines([body("x" * CAP)], 64))) == CAP // 64
+
+
+def test_the_help_is_seen_whole_on_80_by_24() -> None:
+    lines = HELP.splitlines()
+    assert len(lines) <= 20
+    assert max(map(width, lines)) <= 80
