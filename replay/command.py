@@ -28,7 +28,7 @@ from chatfold.replay.inspect.places import (
     NoStore,
     find_chat,
     is_chat_folder,
-    opened,
+    open_place,
     root_of,
     store_place,
 )
@@ -66,7 +66,7 @@ def verb(
                 finally:
                     out.clear()  # before anything is said of what went wrong
 
-            if code := told(work):
+            if code := run_reporting(work):
                 context.exit(code)
 
         shown = "\b\n" + "\n".join(examples) + "\n\n" + inspect.cleandoc(function.__doc__ or "")
@@ -105,10 +105,10 @@ async def chat_of(store: str | None, text: str) -> AsyncIterator[tuple[Chat, Add
     whole, parsed = path_of(text), address(text)
     by_path = (whole, Address(text)) if whole else (path_of(parsed.chat), parsed)
     if by_path[0] is not None:
-        async with opened(by_path[0]) as (place, key):
+        async with open_place(by_path[0]) as (place, key):
             yield await place.chat(key or await _only_chat(place, by_path[0])), by_path[1]
         return
-    async with opened(store_place(store), keep_caches=parsed.chat == LAST) as (place, _):
+    async with open_place(store_place(store), keep_caches=parsed.chat == LAST) as (place, _):
         if "@" in text and (chat := await place.chat(text)).seq:  # the key of a chat may look like anything
             yield chat, Address(text)
         else:
@@ -172,7 +172,7 @@ def home_of(store: str | None, text: str) -> Path | str:
 
 @asynccontextmanager
 async def store_of(store: str | None, *, keep_caches: bool = True) -> AsyncIterator[Store]:
-    async with opened(store_place(store), keep_caches=keep_caches) as (place, _):
+    async with open_place(store_place(store), keep_caches=keep_caches) as (place, _):
         yield place
 
 
@@ -209,7 +209,7 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-def told(work: Callable[[], int | None]) -> int:
+def run_reporting(work: Callable[[], int | None]) -> int:
     """What is expected to go wrong ends in one line, not in a traceback; gives the exit code."""
     try:
         return work() or 0

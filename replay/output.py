@@ -24,10 +24,10 @@ from chatfold.replay.terminal import (
     Cell,
     Style,
     columns,
+    join_by_tabs,
+    paint,
     printable,
     printable_lines,
-    styled,
-    tabbed,
     wants_colour,
 )
 
@@ -71,7 +71,7 @@ class Out:
         elif self.is_terminal:
             self._write(columns(cells, self.cells, colour=self.colour))
         else:
-            self._write(tabbed(cells, colour=self.colour))
+            self._write(join_by_tabs(cells, colour=self.colour))
 
     def value(self, value: msgspec.Struct | Mapping[str, Any]) -> None:
         """A value for programs."""
@@ -104,7 +104,7 @@ class Out:
         """A line in several styles."""
         pairs: list[tuple[str, Style]] = [(word, "") if isinstance(word, str) else word for word in words]
         safe = str if self.raw else printable
-        self._write("".join(styled(safe(text), style, colour=self.colour) for text, style in pairs))
+        self._write("".join(paint(safe(text), style, colour=self.colour) for text, style in pairs))
 
     def text(self, text: str, indent: str = "") -> None:
         """What somebody said, line by line; on a terminal the beginning of it, if it is very long."""
@@ -198,7 +198,7 @@ class Out:
         with suppress(BrokenPipeError):
             paging.stdin.close()
         self._sink = self._paging = None
-        _waited(paging)
+        _wait(paging)
 
     def progress(self, what: str) -> Callable[[int, int | None], None]:
         """A function to call with how much is done, and of how much: told only if it takes long, and not over a pager."""
@@ -225,7 +225,7 @@ class Out:
         return tell
 
 
-def _waited(process: "subprocess.Popen[str]") -> None:
+def _wait(process: "subprocess.Popen[str]") -> None:
     while True:
         try:
             process.wait()

@@ -71,10 +71,10 @@ class Report(msgspec.Struct, frozen=True):
         return sum(one.count for one in self.found)
 
     def lines(self) -> list[str]:
-        return [f"{one.rule}: {_told(one)}" for one in self.found]
+        return [f"{one.rule}: {_describe(one)}" for one in self.found]
 
 
-def _told(found: Found) -> str:
+def _describe(found: Found) -> str:
     if not found.count:
         return "nothing"
     more = len(found.seqs) - _LISTED
@@ -116,7 +116,7 @@ class Redaction:
         if self._links.get(entry.seq) == entry.link:  # only what found something then will find something now
             self._without = tuple(label for label, seqs in self._seqs.items() if entry.seq not in seqs)
             if len(self._without) == len(self._seqs):
-                return self._proved(entry)
+                return self._without_proof(entry)
         event = self._event(entry.event)
         run, id_, key = (name and self.name(name) for name in (entry.run, entry.id, entry.key))
         self._links[entry.seq] = entry.link
@@ -128,9 +128,9 @@ class Redaction:
             if id_ and isinstance(event, Noted) and event.name.startswith(OURS):
                 id_ = self._distinct(id_, self._rules.mask)  # made from what it notes
             return replace(entry, event=event, run=run, id=id_, key=key)
-        return self._proved(entry)
+        return self._without_proof(entry)
 
-    def _proved(self, entry: Entry) -> Entry:
+    def _without_proof(self, entry: Entry) -> Entry:
         """Its request cannot be proved any more if something before it was changed."""
         if isinstance(entry.event, ModelCalled) and 0 < self.first < entry.seq:
             return replace(entry, event=replace(entry.event, request=self._rules.mask))
@@ -220,7 +220,7 @@ class Redaction:
             case int() | float():
                 found: dict[str, int] = {}
                 shown = self._rules.applied(str(value), found, number=True, without=self._without)
-                return self._counted(found, shown) if found else value
+                return self._count(found, shown) if found else value
             case bytes():
                 try:
                     value.decode()
@@ -245,9 +245,9 @@ class Redaction:
         return {self.text(key): count for key, count in value.items()}
 
     def _secret(self) -> str:
-        return self._counted({"secrets": 1}, "•••")
+        return self._count({"secrets": 1}, "•••")
 
-    def _counted(self, found: dict[str, int], shown: str) -> str:
+    def _count(self, found: dict[str, int], shown: str) -> str:
         for label, count in found.items():
             self._found[label] = self._found.get(label, 0) + count
         return shown
@@ -320,7 +320,7 @@ class Redacted:
         yield rewriting.end()
 
 
-async def redacted(moment: Moment, rules: Rules) -> Redacted:
+async def redact_chat(moment: Moment, rules: Rules) -> Redacted:
     """Reads all of the chat, up to this moment, once: whatever the rules cannot do is raised before anything is written."""
     now = await moment.now()
     redaction = Redaction(rules)
@@ -343,6 +343,6 @@ async def export(moment: Moment, path: Path | str, form: Form, rules: Rules, *, 
     if not rules:
         await moment.export(path, form, model=model)
         return Report(())
-    found = await redacted(moment, rules)
+    found = await redact_chat(moment, rules)
     await found.export(path, form, model=model)
     return found.report

@@ -58,7 +58,7 @@ class Rules:
             if not used & {one[0], one[-1]} and not any(text in one for text in literals if text)
         )
         letters = "".join(char for char in _LETTERS if char not in used)[:26]
-        named = [_named(rule, mask) for rule in asked if not rule.startswith(("text:", "re:"))]
+        named = [_rule_of(rule, mask) for rule in asked if not rule.startswith(("text:", "re:"))]
         patterns = [rule.removeprefix("re:") for rule in asked if rule.startswith("re:")]
         by_pattern = [
             Rule(f"re {at}", _by_pattern(one, mask), numbers=True) for at, one in enumerate(patterns, 1)
@@ -132,10 +132,10 @@ _HOME = re.compile(
 )
 
 
-def _named(rule: str, mask: str) -> Rule:
+def _rule_of(rule: str, mask: str) -> Rule:
     match rule:
         case "secrets":
-            return Rule(rule, _masked)
+            return Rule(rule, _mask_secrets)
         case "emails":
             return Rule(rule, _replacing(_EMAIL, mask))
         case "phones":
@@ -163,7 +163,7 @@ def may_hold_secrets(text: str) -> bool:
     return any(hint in folded for hint in _HINTS)
 
 
-def _masked(text: str) -> tuple[str, int]:
+def _mask_secrets(text: str) -> tuple[str, int]:
     if not may_hold_secrets(text):
         return text, 0
     shown = mask(text)

@@ -35,14 +35,14 @@ def printable(text: str) -> str:
         char for char in set(text) if not char.isprintable() and char not in _JOINERS and char not in _BLANKS
     ]
     if len(odd) > _FEW:
-        escapes = {char: _escaped(char) for char in odd}
+        escapes = {char: _escape(char) for char in odd}
         return "".join([escapes.get(char, char) for char in text])
     for char in odd:  # of a very long text: a few passes in C
-        text = text.replace(char, _escaped(char))
+        text = text.replace(char, _escape(char))
     return text
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode()
 
 
@@ -77,13 +77,13 @@ def fit(text: str, cells: int) -> str:
     return "".join(taken) + "…" if cells > 0 else ""
 
 
-def padded(text: str, cells: int, *, right: bool = False) -> str:
+def pad(text: str, cells: int, *, right: bool = False) -> str:
     text = fit(text, cells)
     gap = " " * (cells - width(text))
     return gap + text if right else text + gap
 
 
-def styled(text: str, style: Style, *, colour: bool) -> str:
+def paint(text: str, style: Style, *, colour: bool) -> str:
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and style and not text.isspace() and text else text
 
 
@@ -101,15 +101,15 @@ def columns(row: Sequence[Cell], cells: int, *, colour: bool) -> str:
     shown = []
     for cell in row:
         text, room = printable(cell.text), max(cells, 0)
-        text = padded(text, min(cell.cells, room), right=cell.right) if cell.cells else fit(text, room)
+        text = pad(text, min(cell.cells, room), right=cell.right) if cell.cells else fit(text, room)
         cells -= width(text) + 1
-        shown.append(styled(text, cell.style, colour=colour))
+        shown.append(paint(text, cell.style, colour=colour))
     return " ".join(shown).rstrip()
 
 
-def tabbed(row: Iterable[Cell], *, colour: bool = False) -> str:
+def join_by_tabs(row: Iterable[Cell], *, colour: bool = False) -> str:
     """The same for a pipe: separated by tabs, nothing cut."""
-    return "\t".join(styled(printable(cell.text), cell.style, colour=colour) for cell in row)
+    return "\t".join(paint(printable(cell.text), cell.style, colour=colour) for cell in row)
 
 
 def wants_colour(wish: str, stream: object = None) -> bool:
@@ -124,7 +124,7 @@ def wants_colour(wish: str, stream: object = None) -> bool:
     return bool(getattr(stream, "isatty", bool)()) and os.environ.get("TERM") != "dumb"
 
 
-def counted(number: int, what: str) -> str:
+def plural(number: int, what: str) -> str:
     """``1 turn``, ``2 turns``, ``2 entries``."""
     if number == 1:
         return f"1 {what}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from chatfold.agent import Moment
-from chatfold.replay.inspect.places import find_chat, opened
+from chatfold.replay.inspect.places import find_chat, open_place
 from chatfold.replay.verify.divergence import Verdict
 from chatfold.replay.verify.rehearsal import Factory, rehearse
 from chatfold.replay.verify.verdict import verdict
@@ -30,33 +30,36 @@ def assert_replays(recording: Recorded, factory: Factory | None = None) -> list[
     It has an event loop of its own, on a thread of its own: so it may be called from a test that is async, too.
     """
     place, name = recording if isinstance(recording, tuple) else (recording, "")
-    return [_held(one, str(place), is_store=bool(name)) for one in _apart(_verdicts(recording, factory))]
+    return [
+        _assert_holds(one, str(place), is_store=bool(name))
+        for one in _run_apart(_verdicts(recording, factory))
+    ]
 
 
 async def assert_chat_replays(chat: Moment, factory: Factory | None = None) -> Verdict:
     """The same for a chat of a store that is open."""
-    return _held(await _judged(chat, factory))
+    return _assert_holds(await _judge(chat, factory))
 
 
 async def _verdicts(recording: Recorded, factory: Factory | None) -> list[Verdict]:
     place, name = recording if isinstance(recording, tuple) else (recording, "")
-    async with opened(place) as (store, key):
+    async with open_place(place) as (store, key):
         chosen = [key or name] if key or name else sorted([one async for one in store.log.chats()])
-        return [await _judged(await find_chat(store, one), factory) for one in chosen]
+        return [await _judge(await find_chat(store, one), factory) for one in chosen]
 
 
-async def _judged(chat: Moment, factory: Factory | None) -> Verdict:
-    return await verdict(chat) if factory is None else await _rehearsed(chat, factory)
+async def _judge(chat: Moment, factory: Factory | None) -> Verdict:
+    return await verdict(chat) if factory is None else await _rehearse(chat, factory)
 
 
-async def _rehearsed(chat: Moment, factory: Factory) -> Verdict:
+async def _rehearse(chat: Moment, factory: Factory) -> Verdict:
     found = await rehearse(chat, factory)
     # A recording that says nothing about the agent would be held by any agent.
     assert found.runs or found.divergence, f"chat {chat.key!r} has no run of this agent: record one first"
     return found
 
 
-def _held(found: Verdict, place: str = "", *, is_store: bool = False) -> Verdict:
+def _assert_holds(found: Verdict, place: str = "", *, is_store: bool = False) -> Verdict:
     if found.divergence is not None:
         is_store = is_store or Path(place, "chats").is_dir()
         more = found.divergence.command(
@@ -66,7 +69,7 @@ def _held(found: Verdict, place: str = "", *, is_store: bool = False) -> Verdict
     return found
 
 
-def _apart(work: Coroutine[Any, Any, list[Verdict]]) -> list[Verdict]:
+def _run_apart(work: Coroutine[Any, Any, list[Verdict]]) -> list[Verdict]:
     done: list[list[Verdict]] = []
     failed: list[BaseException] = []
 

@@ -7,7 +7,7 @@ from chatfold.eventlog import Compacted, Json, NoSuchPoint
 from chatfold.projections import contexts
 from chatfold.replay.inspect.diff import Side, compare
 from chatfold.replay.inspect.items import Item, text_of
-from chatfold.replay.inspect.points import numbered
+from chatfold.replay.inspect.points import number_controls
 from chatfold.replay.inspect.why import Survival, survival
 
 
@@ -51,7 +51,7 @@ async def compaction_of(chat: Chat, seq: int) -> Compaction:
     return Compaction(
         chat.key,
         seq,
-        numbered(after[contexts])[seq][1],
+        number_controls(after[contexts])[seq][1],
         event.trigger,
         event.policy,
         event.summary,

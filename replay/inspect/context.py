@@ -16,7 +16,7 @@ from chatfold.projections import IndexRow, Tokens, contexts
 from chatfold.projections.context import Context
 from chatfold.projections.tokens import Counter, estimate
 from chatfold.replay.inspect.items import Item, Kind, by_kind, items_of
-from chatfold.replay.inspect.points import numbered
+from chatfold.replay.inspect.points import number_controls
 
 
 class InForce(msgspec.Struct, frozen=True):
@@ -174,7 +174,7 @@ def _tokens(items: Sequence[Item], count: Counter) -> Tokens:
 
 
 def _in_force(now: Moment, id: str) -> tuple[InForce, ...]:
-    numbers = numbered(now[contexts])
+    numbers = number_controls(now[contexts])
     return tuple(
         InForce(numbers[top.seq][1], top.seq, top.first, top.last) for top in now.window(id).summaries
     )

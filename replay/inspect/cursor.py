@@ -21,7 +21,7 @@ from chatfold.agent.views import Opened, fold_on, open_view
 from chatfold.eventlog import Entry, Redacted
 from chatfold.projections import Projection, View, contexts
 from chatfold.replay.inspect.address import Point, point
-from chatfold.replay.inspect.places import LAST, find_chat, opened
+from chatfold.replay.inspect.places import LAST, find_chat, open_place
 from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.inspect.sizes import Chart, Sizes
 
@@ -35,7 +35,7 @@ async def replaying(
     place: Path | str | Store, chat: str = "", *, projections: Sequence[Projection[Any]] = ()
 ) -> AsyncIterator["Replay"]:
     """``chat``: as in an address; not needed where the place is one chat. The cursor stands at the end."""
-    async with opened(place, projections=projections) as (store, key):
+    async with open_place(place, projections=projections) as (store, key):
         found = await store.chat(key) if key else await find_chat(store, chat or LAST)
         yield Replay(found)
 

@@ -21,8 +21,8 @@ from chatfold.projections.prompt import first_difference
 from chatfold.projections.tokens import Counter, estimate
 from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.inspect.items import Item, item_of, items_of
-from chatfold.replay.inspect.matching import keyed, out_of_order, sent, shared
-from chatfold.replay.inspect.points import SWITCHES, numbered
+from chatfold.replay.inspect.matching import comparable, key_messages, last_shared, out_of_order
+from chatfold.replay.inspect.points import SWITCHES, number_controls
 
 Cache: TypeAlias = Literal["whole", "part", "lost"]
 """Of what a provider has cached of the first prompt, the second one can use all, some, or nothing but system messages."""
@@ -126,20 +126,22 @@ class Events(msgspec.Struct, frozen=True):
 async def compare(before: Moment, after: Moment, *, count: Counter = estimate) -> Comparison:
     """Of any two moments, in any order, of one chat or of two."""
     one, other = await before.now(), await after.now()
-    last = await shared(one, other)
+    last = await last_shared(one, other)
     messages = await one.messages(), await other.messages()
-    sides = keyed(messages[0], last), keyed(messages[1], last)
+    sides = key_messages(messages[0], last), key_messages(messages[1], last)
     left = tuple(item_of(message, count) for key, message in sides[0].items() if key not in sides[1])
     added = tuple(item_of(message, count) for key, message in sides[1].items() if key not in sides[0])
     both = {key: (sides[0][key], message) for key, message in sides[1].items() if key in sides[0]}
-    differ = {key for key, (old, new) in both.items() if key.said is None and sent(old) != sent(new)}
+    differ = {
+        key for key, (old, new) in both.items() if key.said is None and comparable(old) != comparable(new)
+    }
     changed = tuple(
         Change(item_of(both[key][0], count), item_of(both[key][1], count)) for key in both if key in differ
     )
     kept = {key: item_of(new, count) for key, (_, new) in both.items() if key not in differ}
     places = {key: place for place, key in enumerate(sides[0])}
     moved = out_of_order([places[key] for key in kept])
-    difference = first_difference(list(map(sent, messages[0])), list(map(sent, messages[1])))
+    difference = first_difference(list(map(comparable, messages[0])), list(map(comparable, messages[1])))
     prefix = len(messages[0]) if difference is None else difference
     groups = {"left": left, "kept": tuple(kept.values()), "added": added}
     return Comparison(
@@ -166,8 +168,8 @@ async def compare_messages(
     before: Moment, after: Moment, shape: SentShape = "neutral", *, model: str = ""
 ) -> Messages:
     """What a model would be sent at the two moments, in one of the shapes of ``Moment.messages``."""
-    one = _listed(await before.messages(shape, model=model))
-    other = _listed(await after.messages(shape, model=model))
+    one = _list_messages(await before.messages(shape, model=model))
+    other = _list_messages(await after.messages(shape, model=model))
     difference = first_difference(one, other)
     prefix = len(one) if difference is None else difference
     rest = min(len(one), len(other)) - prefix
@@ -178,7 +180,7 @@ async def compare_messages(
     return Messages(shape, prefix, suffix, tuple(left), tuple(added))
 
 
-def _listed(request: Any) -> list[Any]:
+def _list_messages(request: Any) -> list[Any]:
     """The messages of a request; a system prompt that stands apart comes first, as one of them."""
     if not isinstance(request, dict):
         return list(request)
@@ -200,11 +202,11 @@ async def compare_archives(before: Moment, after: Moment) -> Archives:
 async def compare_events(before: Moment, after: Moment) -> Events:
     """Reads the entries that are not shared."""
     one, other = await before.now(), await after.now()
-    last = await shared(one, other)
-    return Events(last, await _counted(one, last), await _counted(other, last))
+    last = await last_shared(one, other)
+    return Events(last, await _count_kinds(one, last), await _count_kinds(other, last))
 
 
-async def _counted(moment: Moment, after: int) -> dict[str, int]:
+async def _count_kinds(moment: Moment, after: int) -> dict[str, int]:
     counts: Counts[str] = Counts()
     async for entry in moment.entries(after + 1):
         counts[kind_name(entry.event)] += 1
@@ -228,7 +230,9 @@ def _cache(messages: Sequence[Message], prefix: int) -> Cache:
 async def _steps(moment: Moment, after: int) -> tuple[Step, ...]:
     """The context events of a moment after that seq."""
     found = [
-        one for seq, one in numbered(moment[contexts]).items() if seq > after and one[0].kind != "started"
+        one
+        for seq, one in number_controls(moment[contexts]).items()
+        if seq > after and one[0].kind != "started"
     ]
     wanted = tuple((control.seq, control.seq) for control, _ in found if control.kind not in SWITCHES)
     entries = {entry.seq: entry for entry in await moment.read(wanted)}
@@ -240,13 +244,13 @@ async def _steps(moment: Moment, after: int) -> tuple[Step, ...]:
             title=control.title,
             first=control.first,
             last=control.last,
-            **{"reason": control.reason, **_told(entries.get(control.seq))},
+            **{"reason": control.reason, **_details(entries.get(control.seq))},
         )
         for control, number in found
     )
 
 
-def _told(entry: Entry | None) -> dict[str, Any]:
+def _details(entry: Entry | None) -> dict[str, Any]:
     """What the event says about itself that ``contexts`` does not keep."""
     match entry.event if entry is not None else None:
         case Compacted(trigger=trigger, policy=policy, tokens=tokens, summary=summary):

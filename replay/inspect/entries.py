@@ -186,33 +186,33 @@ def _story(event: Event) -> str:
         case Forked(parent=parent, at=at):
             return f"from {parent} at e{at}"
         case ContextOpened(id=id, title=title, reason=reason):
-            return _joined(id, f'"{title}"' if title else "", reason)
+            return _join(id, f'"{title}"' if title else "", reason)
         case ContextSwitched(to=id, reason=reason):
-            return _joined(id, reason)
+            return _join(id, reason)
         case ContextRecalled(id=id, mode=mode):
             return f"{id} ({mode})"
         case ContextCleared(reason=reason):
             return reason
         case CompactionReverted(seq=seq, reason=reason) | Rewound(to=seq, reason=reason):
-            return _joined(f"e{seq}", reason)
+            return _join(f"e{seq}", reason)
         case CheckpointSet(name=name) | SkillActivated(name=name) | SkillDeactivated(name=name):
             return name
         case RunStarted(agent=agent):
             return agent
         case RunFinished(outcome=outcome, error=error):
-            return _joined(outcome, error)
+            return _join(outcome, error)
         case SendConfirmed(send=send):
             return send
         case SendFailed(send=send, error=error):
-            return _joined(send, error)
+            return _join(send, error)
         case Redacted(seqs=seqs, reason=reason):
-            return _joined(", ".join(f"e{seq}" for seq in seqs), reason)
+            return _join(", ".join(f"e{seq}" for seq in seqs), reason)
         case Lost(note=note):
             return note
     return ""
 
 
-def _joined(*words: str) -> str:
+def _join(*words: str) -> str:
     return " · ".join(word for word in words if word)
 
 

@@ -20,7 +20,7 @@ class Key(NamedTuple):
     number: int = 0
 
 
-async def shared(before: Moment, after: Moment) -> int:
+async def last_shared(before: Moment, after: Moment) -> int:
     """The seq of the last entry that both have: found by halving, since an entry's sum names all that came before it."""
     one, other = await before.now(), await after.now()
     last = min(one.seq, other.seq)
@@ -41,7 +41,7 @@ async def _link(moment: Moment, seq: int) -> str:
     return entry.link
 
 
-def keyed(messages: Sequence[Message], shared: int) -> dict[Key, Message]:
+def key_messages(messages: Sequence[Message], shared: int) -> dict[Key, Message]:
     """Each message by what makes it the same on both sides, in order.
 
     In the shared history that is the entry it begins with; results go by the first call they answer, be they recorded
@@ -55,18 +55,18 @@ def keyed(messages: Sequence[Message], shared: int) -> dict[Key, Message]:
         if seq <= shared:
             found[Key(is_answer, seq)] = message
         else:
-            said = _said(message)
+            said = _readable(message)
             often[said] += 1
             found[Key(is_answer, 0, said, often[said])] = message
     return found
 
 
-def sent(message: Message) -> str:
+def comparable(message: Message) -> str:
     """All that a provider gets of it, as something to compare: without our seqs, and NaN is NaN."""
     return repr(_without_seqs(message))
 
 
-def _said(message: Message) -> str:
+def _readable(message: Message) -> str:
     """The same as a person reads it: without the ids of calls, too."""
     bare = _without_seqs(message)
     return repr(replace(bare, calls=tuple(replace(call, id="") for call in bare.calls)))

@@ -106,7 +106,7 @@ def _has_chats(folder: Path) -> bool:
 
 
 @asynccontextmanager
-async def opened(
+async def open_place(
     place: Path | str | Store, *, projections: Sequence[Projection[Any]] = (), keep_caches: bool = False
 ) -> AsyncIterator[tuple[Store, str]]:
     """The store, and the key of the chat if the place is but one; else nothing.

@@ -40,7 +40,7 @@ async def _seq_of(chat: Chat, point: Point, now: datetime) -> int:
     state = chat[contexts]
     match point.kind:
         case "seq":
-            return _checked(chat, point.number, chat.seq, "entry")
+            return _check_number(chat, point.number, chat.seq, "entry")
         case "head":
             return chat.seq - point.number
         case "turn":
@@ -52,7 +52,7 @@ async def _seq_of(chat: Chat, point: Point, now: datetime) -> int:
         case "call":
             total = chat[usage].called
             number = total + 1 - point.number if point.backwards else point.number
-            _checked(chat, number, total, "request to a model", least=1)
+            _check_number(chat, number, total, "request to a model", least=1)
             return (await request(chat, number))[0]
         case "time" | "ago":
             return await chat.seq_of(point.time(now))
@@ -63,7 +63,7 @@ async def _seq_of(chat: Chat, point: Point, now: datetime) -> int:
 def _turn(chat: Moment, state: Contexts, point: Point) -> int:
     total = state.turn_at(chat.seq)
     number = total - point.number if point.backwards else point.number
-    _checked(chat, number, total, "turn", least=int(point.start))
+    _check_number(chat, number, total, "turn", least=int(point.start))
     if point.start:
         return state.asked_at(number)
     following = state.asked_at(number + 1)
@@ -72,11 +72,11 @@ def _turn(chat: Moment, state: Contexts, point: Point) -> int:
 
 def _nth(chat: Moment, seqs: list[int], point: Point, what: str) -> int:
     number = len(seqs) + 1 - point.number if point.backwards else point.number
-    _checked(chat, number, len(seqs), what, least=1)
+    _check_number(chat, number, len(seqs), what, least=1)
     return seqs[number - 1]
 
 
-def _checked(chat: Moment, number: int, total: int, what: str, *, least: int = 0) -> int:
+def _check_number(chat: Moment, number: int, total: int, what: str, *, least: int = 0) -> int:
     if not least <= number <= total:
         there = f"the chat has {total}" if total else "the chat has none"
         raise _nowhere(chat, f"there is no {what} {number}: {there}")
@@ -113,7 +113,7 @@ def names(state: Contexts) -> dict[int, str]:
     return found
 
 
-def numbered(state: Contexts) -> dict[int, tuple[Control, int]]:
+def number_controls(state: Contexts) -> dict[int, tuple[Control, int]]:
     """Each context event by its seq, with its number among those of its sort: ``c2`` is the second compaction of the
     log, ``s3`` the third time that another context became the active one, or should have."""
     counts: dict[str, int] = {}

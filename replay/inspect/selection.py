@@ -55,7 +55,7 @@ def parse_kinds(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def wanted(kinds: frozenset[str] = frozenset(), *, errors: bool = False) -> Wanted:
+def kind_filter(kinds: frozenset[str] = frozenset(), *, errors: bool = False) -> Wanted:
     """Is an entry of one of these kinds, if there are any? ``errors``: and has something failed?"""
 
     def is_wanted(entry: Entry) -> bool:
@@ -66,7 +66,7 @@ def wanted(kinds: frozenset[str] = frozenset(), *, errors: bool = False) -> Want
     return is_wanted
 
 
-async def selected(
+async def select(
     chat: Moment,
     first: int,
     last: int,

@@ -21,7 +21,7 @@ from chatfold.projections import Contexts, Window, contexts, estimate
 from chatfold.projections.contexts import changes, window
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, Counter, of_event
-from chatfold.replay.inspect.points import numbered
+from chatfold.replay.inspect.points import number_controls
 
 Progress = Callable[[int, int], None]
 """(entries read so far, entries in all)"""
@@ -109,7 +109,7 @@ class Sizes:
 
     def _settle(self, state: Contexts) -> None:
         """The sizes up to here. What a context event did is looked at once."""
-        numbers = numbered(state)
+        numbers = number_controls(state)
         for index, (control, _, after) in enumerate(changes(state)):
             if index < self._controls or control.seq > self.seq:
                 continue

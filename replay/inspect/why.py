@@ -31,7 +31,7 @@ from chatfold.projections.text import one_line
 from chatfold.projections.tokens import of_event
 from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.inspect.items import PREVIEW
-from chatfold.replay.inspect.points import names, numbered, request_number
+from chatfold.replay.inspect.points import names, number_controls, request_number
 
 _ENTRY = re.compile(r"e(\d{1,15})")
 _WORDS = 1000  # of a text are looked for in a summary
@@ -114,35 +114,35 @@ async def trace(moment: Moment, text: str, *, limit: int = 20) -> Traces:
             raise NoSuchPoint(
                 f"there is no entry {seq}, the chat ends at {now.seq}", chat=now.key, seq=now.seq
             )
-        return Traces(text, True, 1, tuple(await _traced(now, [seq], None)))
+        return Traces(text, True, 1, tuple(await _trace_entries(now, [seq], None)))
     seqs = [seq for seq in await now.log.grep(now.key, text) if seq <= now.seq]
     if seqs:
-        return Traces(text, True, len(seqs), tuple(await _traced(now, seqs[:limit], text)))
+        return Traces(text, True, len(seqs), tuple(await _trace_entries(now, seqs[:limit], text)))
     try:
         hits = await now.search(text, limit=limit, everything=True)
     except ValueError:  # nothing but punctuation, which is found letter by letter or not at all
         hits = []
     previews = {hit.seq: hit.preview for hit in hits}
-    traces = await _traced(now, list(previews), text)
+    traces = await _trace_entries(now, list(previews), text)
     told = {one.seq: msgspec.structs.replace(one, text=previews[one.seq]) for one in traces}
     return Traces(text, False, len(hits), tuple(told[hit.seq] for hit in hits))
 
 
-async def _traced(now: Moment, seqs: list[int], text: str | None) -> list[Trace]:
+async def _trace_entries(now: Moment, seqs: list[int], text: str | None) -> list[Trace]:
     """``text`` None: the whole entries are meant."""
     entries = await now.read(tuple((seq, seq) for seq in sorted(seqs)))
     history = await _History.of(now, entries)
     traces: list[Trace] = []
     for entry in entries:
         visits = history.visits(entry, text_of(entry) if text is None else text)
-        visits = tuple([await _carried(now, visit) for visit in visits])
+        visits = tuple([await _with_requests(now, visit) for visit in visits])
         turn, kind, role = history.state.turn_at(entry.seq), kind_name(entry.event), _role(entry.event)
         where = await _now(now, history, entry, visits)
         traces.append(Trace(entry.seq, entry.time, turn, kind, role, _line(entry, text), visits, where))
     return traces
 
 
-async def _carried(now: Moment, visit: Visit) -> Visit:
+async def _with_requests(now: Moment, visit: Visit) -> Visit:
     """With the requests that were made during the visit."""
     before = await request_number(now, visit.entered)
     last = await request_number(now, visit.left.seq if visit.left else now.seq)
@@ -157,7 +157,7 @@ class _History:
 
     def __init__(self, moment: Moment) -> None:
         self.state = moment[contexts]
-        self.numbers = numbered(self.state)
+        self.numbers = number_controls(self.state)
         self.names = names(self.state)
         self.places = _places(self.state, moment.seq)
         self.stays: dict[int, list[Stay]] = {}

@@ -10,7 +10,7 @@ from chatfold.replay.inspect.items import Item
 from chatfold.replay.inspect.times import ago, iso
 from chatfold.replay.render.entries import STYLES
 from chatfold.replay.render.line import Line, row, words
-from chatfold.replay.terminal import Cell, Style, counted, short
+from chatfold.replay.terminal import Cell, Style, plural, short
 
 _BAR = "█▓▒░▚▞▛▜▙▟"
 _WIDTH = 24  # cells of the line of a life
@@ -58,7 +58,7 @@ def item_line(
 def archive_lines(rows: Sequence[IndexRow], *, plain: bool = False) -> Iterator[Line]:
     for one in rows:
         when = iso(one.archived_at) if plain else ago(one.archived_at)
-        count = str(one.message_count) if plain else counted(one.message_count, "message")
+        count = str(one.message_count) if plain else plural(one.message_count, "message")
         cells = (
             Cell(one.context_id, 22, "magenta"),
             Cell(count, 14, right=True),
@@ -84,7 +84,7 @@ def lifetime_line(one: Stayed, head: int, *, plain: bool = False) -> Line:
     return row(cells, one, seq=one.item)
 
 
-def stayed(one: Lifetime, name: str, text: str) -> Stayed:
+def stay_of(one: Lifetime, name: str, text: str) -> Stayed:
     return Stayed(one.item, one.entered, one.left, one.cause, name, one.tokens, text)
 
 

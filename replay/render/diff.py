@@ -9,7 +9,7 @@ from chatfold.replay.inspect.items import Item  # noqa: TC001 (see the annotatio
 from chatfold.replay.inspect.serial import json_text
 from chatfold.replay.render.context import item_line
 from chatfold.replay.render.line import Line, body, words
-from chatfold.replay.terminal import Style, counted
+from chatfold.replay.terminal import Style, plural
 
 Texts: TypeAlias = Mapping[tuple[int, ...], str]
 """All that an item says, by its entries."""
@@ -46,7 +46,7 @@ def _figures(found: Comparison, *, is_short: bool) -> Iterator[Line]:
     before, after = found.before, found.after
     change = after.tokens.count - before.tokens.count
     sizes = f"{before.tokens.count} → {after.tokens.count} tokens ({change:+})"
-    yield words(("context   ", "dim"), f"{counted(before.items, 'item')} → {after.items}   {sizes}")
+    yield words(("context   ", "dim"), f"{plural(before.items, 'item')} → {after.items}   {sizes}")
     if before.context != after.context:
         yield words(("active    ", "dim"), f"{before.context} → {after.context} {after.title}".rstrip())
     moved = f", {len(found.moved)} of them elsewhere" if found.moved else ""

@@ -14,7 +14,7 @@ from chatfold.replay.inspect.selection import Turn
 from chatfold.replay.inspect.serial import json_lines, json_text
 from chatfold.replay.inspect.times import clock, iso
 from chatfold.replay.render.line import Line, body, row, words
-from chatfold.replay.terminal import Cell, Style, counted, short
+from chatfold.replay.terminal import Cell, Style, plural, short
 
 STYLES: dict[str, Style] = {
     "user": "green",
@@ -119,7 +119,7 @@ def event_lines(view: EventView) -> Iterator[Line]:
     yield words()
     if view.left or view.added or view.tokens_before != view.tokens_after:
         tokens = f"{short(view.tokens_before)} → {short(view.tokens_after)} tokens"
-        change = f"{counted(len(view.left), 'item')} less, {len(view.added)} more, about {tokens}"
+        change = f"{plural(len(view.left), 'item')} less, {len(view.added)} more, about {tokens}"
         yield words(("the model sees ", "dim"), change)
     else:
         yield words(("nothing changes for the model", "dim"))

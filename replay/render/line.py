@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from chatfold.replay.terminal import Cell, Style, columns, fit, printable, printable_lines, styled, width
+from chatfold.replay.terminal import Cell, Style, columns, fit, paint, printable, printable_lines, width
 
 CAP = 1 << 16
 """Characters of one body that a screen is shown."""
@@ -71,7 +71,7 @@ def lay_out(line: Line, cells: int, *, colour: bool) -> str:
     for cell in line.cells:
         text = fit(printable(cell.text[: 8 * cells + 8]), cells)
         cells -= width(text)
-        shown.append(styled(text, cell.style, colour=colour))
+        shown.append(paint(text, cell.style, colour=colour))
         if cells <= 0:
             break
     return "".join(shown)

@@ -6,7 +6,7 @@ from chatfold.replay.inspect.stats import Stats
 from chatfold.replay.inspect.times import iso
 from chatfold.replay.render.chart import draw
 from chatfold.replay.render.line import Line, words
-from chatfold.replay.terminal import counted, short
+from chatfold.replay.terminal import plural, short
 
 
 def stats_line(found: Stats) -> Line:
@@ -27,7 +27,7 @@ def stats_lines(found: Stats, height: int) -> Iterator[Line]:
     hid = f"which hid about {short(found.hidden_tokens)} tokens"
     facts = {
         "entries": f"{found.entries}, {iso(found.first)} to {iso(found.last)}" if found.entries else "0",
-        "turns": f"{found.turns}, {counted(found.messages, 'message')}",
+        "turns": f"{found.turns}, {plural(found.messages, 'message')}",
         "runs": ", ".join(f"{count} {outcome}" for outcome, count in found.runs.items()),
         "requests": f"{found.usage.called}: " + ", ".join(found.usage.models) if found.usage.called else "",
         "tokens": f"{spent.input} given ({spent.cached} from a cache), {spent.output} made"
@@ -36,7 +36,7 @@ def stats_lines(found: Stats, height: int) -> Iterator[Line]:
         "tools": tools,
         "errors": str(found.errors),
         "contexts": str(found.contexts),
-        "compacted": f"{counted(found.compactions, 'time')}, {hid}" if found.compactions else "",
+        "compacted": f"{plural(found.compactions, 'time')}, {hid}" if found.compactions else "",
         "context": f"about {short(found.picture.size)} tokens now, {short(found.picture.peak)} at most",
     }
     for name, value in facts.items():

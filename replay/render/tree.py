@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from chatfold.replay.inspect.forks import Branch
 from chatfold.replay.inspect.times import ago, iso
 from chatfold.replay.render.line import Line, row
-from chatfold.replay.terminal import Cell, Style, counted
+from chatfold.replay.terminal import Cell, Style, plural
 
 
 def tree_lines(branches: Sequence[Branch], here: str = "", *, plain: bool = False) -> Iterator[Line]:
@@ -34,5 +34,5 @@ def _cells(one: Branch, lead: str, here: str, *, plain: bool) -> list[Cell]:
     mark = Cell(f"{lead}{at}{'●' if one.key == here else '○'} {one.key}", 44, style)
     if one.is_gone:
         return [mark, Cell("", 10), Cell("", 10), Cell(title, 0, "dim")]
-    turns = Cell(counted(one.turns, "turn"), 10, right=True)
+    turns = Cell(plural(one.turns, "turn"), 10, right=True)
     return [mark, turns, Cell(ago(one.active), 10, "dim", right=True), Cell(title)]

@@ -21,7 +21,7 @@ def trace_lines(one: Trace, store: str = "") -> Iterator[Line]:
         if visit.requests is not None:
             yield words(("  sent     ", "dim"), _requests(visit))
         if visit.left is not None:
-            yield from _left(visit.left)
+            yield from _leaving_lines(visit.left)
     yield words(("  now      ", "dim"), _now(one.now, store))
     yield words()
 
@@ -32,7 +32,7 @@ def _requests(visit: Visit) -> str:
     return f"in request m{first}" if first == last else f"in {last - first + 1} requests, m{first}..m{last}"
 
 
-def _left(left: Left) -> Iterator[Line]:
+def _leaving_lines(left: Left) -> Iterator[Line]:
     about = " ".join(filter(None, (left.trigger, left.reason, left.to, left.title)))
     cause = (f"{name_of(left.cause, left.number)}{left.cause}", "magenta")
     yield words(("  left     ", "dim"), f"e{left.seq} · t{left.turn} · ", cause, f" {about}", seq=left.seq)  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ def ask(prompt: Literal[":", "/", "f"]) -> Plain:
     return act
 
 
-async def typed(session: Session, state: State, key: str) -> State:
+async def edit_prompt(session: Session, state: State, key: str) -> State:
     match key:
         case "esc":
             return replace(state, prompt="", typed="")
@@ -106,13 +106,13 @@ async def typed(session: Session, state: State, key: str) -> State:
         case "ctrl-u":
             return replace(state, typed="")
         case "enter":
-            return await _answered(
+            return await _answer(
                 session, replace(state, prompt="", typed=""), state.prompt, state.typed.strip()
             )
     return replace(state, typed=state.typed + key) if len(key) == 1 else state
 
 
-async def _answered(session: Session, state: State, prompt: str, text: str) -> State:
+async def _answer(session: Session, state: State, prompt: str, text: str) -> State:
     if prompt == "f":
         parse_kinds(text)  # says which there are
         kinds = tuple(text.replace(",", " ").lower().split())
@@ -123,10 +123,10 @@ async def _answered(session: Session, state: State, prompt: str, text: str) -> S
         return replace(state, query="", hits=()) if prompt == "/" else state
     if prompt == ":":
         return replace(state, cursor=await seq_of(session.replay.chat, point(text)))
-    return await _searched(session, state, text)
+    return await _search(session, state, text)
 
 
-async def _searched(session: Session, state: State, text: str) -> State:
+async def _search(session: Session, state: State, text: str) -> State:
     """The very text first; if nobody said that, its words."""
     session.tell(f"looking for {text!r} …")
     log = session.replay.log
@@ -171,15 +171,15 @@ def command(state: State, place: str = "") -> str:
     match state.tab:
         case "diff":
             before = state.mark if state.mark is not None else max(0, state.cursor - 1)
-            return _said("diff", f"{state.chat}@e{before}..e{state.cursor}", place=place)
+            return _command("diff", f"{state.chat}@e{before}..e{state.cursor}", place=place)
         case "why":
-            return _said("why", state.chat, f"e{state.asked}", place=place)
+            return _command("why", state.chat, f"e{state.asked}", place=place)
         case "tree":
-            return _said("tree", state.chat, place=place)
-    return _said(_COMMANDS[state.tab], state.address, place=place)
+            return _command("tree", state.chat, place=place)
+    return _command(_COMMANDS[state.tab], state.address, place=place)
 
 
-def _said(verb: str, *words: str, place: str) -> str:
+def _command(verb: str, *words: str, place: str) -> str:
     where = ("--store", place) if place else ()
     return shlex.join(("chatfold", verb, *words, *where))
 

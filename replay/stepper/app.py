@@ -21,7 +21,7 @@ from chatfold.eventlog import ChatfoldError
 from chatfold.eventlog.places import show_place
 from chatfold.replay.inspect.address import Point
 from chatfold.replay.inspect.cursor import Replay
-from chatfold.replay.inspect.places import LAST, find_chat, opened
+from chatfold.replay.inspect.places import LAST, find_chat, open_place
 from chatfold.replay.stepper.keymap import begin, grow, press
 from chatfold.replay.stepper.keys import Keys
 from chatfold.replay.stepper.lines import in_lines
@@ -42,7 +42,7 @@ async def step(
     point: str | Point | None = None,
 ) -> int:
     """Until it is left; gives the exit code. It begins at the end. Raises ``NoSuchPoint``, ``NoStore``, ``UnknownChat``."""
-    async with opened(place) as (store, key):
+    async with open_place(place) as (store, key):
         found = await store.chat(key) if key else await find_chat(store, chat or LAST)
         replay = Replay(found)
         if point is not None:
@@ -78,8 +78,8 @@ class _Stepper:
         signals = {
             signal.SIGINT: lambda: self._take(["ctrl-c"]),
             signal.SIGTERM: lambda: self._end(128 + signal.SIGTERM),
-            signal.SIGWINCH: self._resized,
-            signal.SIGTSTP: self._suspended,
+            signal.SIGWINCH: self._resize,
+            signal.SIGTSTP: self._suspend,
         }
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
@@ -176,11 +176,11 @@ class _Stepper:
             self._is_stopped = self._pressing.cancel()
         self._woken.set()
 
-    def _resized(self) -> None:
+    def _resize(self) -> None:
         self._terminal.clear()
         self._woken.set()
 
-    def _suspended(self) -> None:
+    def _suspend(self) -> None:
         self._terminal.suspend()
         self._woken.set()
 
@@ -247,10 +247,10 @@ class _Stepper:
     def _start(self, work: "asyncio._CoroutineLike[None]") -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._others.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._finish)
         return task
 
-    def _finished(self, task: "asyncio.Task[None]") -> None:
+    def _finish(self, task: "asyncio.Task[None]") -> None:
         self._others.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._failure = task.exception()

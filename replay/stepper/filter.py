@@ -16,7 +16,7 @@ Tell = Callable[[str], None]
 """Where it is said how far something came."""
 
 
-def untold(_: str) -> None: ...
+def tell_nobody(_: str) -> None: ...
 
 
 class Sieve:
@@ -28,7 +28,7 @@ class Sieve:
         self._high = 0  # … to here
         self._seqs: list[int] = []  # what was found there, in order
 
-    async def after(self, seq: int, end: int, tell: Tell = untold) -> int | None:
+    async def after(self, seq: int, end: int, tell: Tell = tell_nobody) -> int | None:
         """The next one behind ``seq`` and not behind ``end``."""
         await self._reach(seq, end)
         while True:
@@ -40,7 +40,7 @@ class Sieve:
             await self._up(end)
             tell(f"looking at e{self._high} of {end} …")
 
-    async def before(self, seq: int, tell: Tell = untold) -> int | None:
+    async def before(self, seq: int, tell: Tell = tell_nobody) -> int | None:
         """The last one before ``seq``."""
         await self._reach(seq - 1, seq - 1)
         while True:

@@ -14,6 +14,7 @@ from chatfold.replay.inspect.points import COMPACTIONS, SWITCHES
 from chatfold.replay.stepper.actions import (
     ask,
     edge,
+    edit_prompt,
     enter,
     errors,
     escape,
@@ -25,7 +26,6 @@ from chatfold.replay.stepper.actions import (
     show,
     tell_address,
     tell_command,
-    typed,
     up_or_down,
     why,
 )
@@ -98,7 +98,7 @@ async def press(session: Session, state: State, key: str) -> State:
         return replace(state, help=False)
     try:
         if state.prompt:
-            after = await typed(session, state, key)
+            after = await edit_prompt(session, state, key)
         elif key in PLAIN:
             after = PLAIN[key](state)
         elif key in KEYS:
@@ -111,7 +111,7 @@ async def press(session: Session, state: State, key: str) -> State:
             after = replace(after, line=0, following=after.following and after.cursor == after.end)
         if after.place != state.place:
             session.lines = ()  # until somebody has read the new ones, there is nothing to choose
-        return await _arrived(session, after)
+        return await _arrive(session, after)
     except ChatfoldError as error:
         return replace(state, prompt="", typed="", message=str(error))
 
@@ -124,10 +124,10 @@ async def grow(session: Session, state: State) -> State:
         return state
     goes = state.following or state.cursor == state.end
     after = replace(state, end=end, cursor=end if goes else state.cursor, line=0 if goes else state.line)
-    return await _arrived(session, after)
+    return await _arrive(session, after)
 
 
-async def _arrived(session: Session, state: State) -> State:
+async def _arrive(session: Session, state: State) -> State:
     if state.chat != session.replay.key:
         await session.open(state.chat)
         end = session.replay.end

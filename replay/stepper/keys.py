@@ -41,7 +41,7 @@ class Keys:
                 keys += _key(text[at])
                 at += 1
             elif found := _SEQUENCE.match(text, at):
-                keys += _named(found)
+                keys += _names_of(found)
                 at = found.end()
             elif _BEGUN.fullmatch(text, at) and len(text) - at < _LONGEST:
                 self._rest = text[at:]
@@ -65,7 +65,7 @@ def _key(char: str) -> list[str]:
     return [char] if char.isprintable() else []
 
 
-def _named(found: re.Match[str]) -> list[str]:
+def _names_of(found: re.Match[str]) -> list[str]:
     numbers, final, other = found.groups()
     name = _NUMBER.get(numbers.partition(";")[0]) if final == "~" else _FINAL.get(final or other)
     return [name] if name else []

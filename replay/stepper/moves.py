@@ -17,11 +17,11 @@ async def onwards(session: Session, state: State, way: int) -> State:
         found = to if to is not None and 0 <= to <= state.end else None
     else:
         sieve = session.sieve(state.kinds, errors=state.errors)
-        found = await _sieved(session, sieve, state, way)
+        found = await _next_match(session, sieve, state, way)
     return _to(state, found, "there is no further one" if way > 0 else "there is none before")
 
 
-async def _sieved(session: Session, sieve: Sieve, state: State, way: int) -> int | None:
+async def _next_match(session: Session, sieve: Sieve, state: State, way: int) -> int | None:
     if way > 0:
         return await sieve.after(state.cursor, state.end, session.tell)
     return await sieve.before(state.cursor, session.tell)
@@ -40,7 +40,7 @@ def step(way: int) -> Action:
 
 def error(way: int) -> Action:
     async def act(session: Session, state: State) -> State:
-        found = await _sieved(session, session.sieve((), errors=True), state, way)
+        found = await _next_match(session, session.sieve((), errors=True), state, way)
         return _to(state, found, f"no error {'after' if way > 0 else 'before'} this")
 
     return act

@@ -100,9 +100,11 @@ class Panes:
 
     def _row(self, entry: Entry) -> Row:
         chat = self._session.replay.chat
-        return row(entry, chat[contexts].turn_at(entry.seq), self._called().get(entry.seq, ""), most=_TEXT)
+        return row(
+            entry, chat[contexts].turn_at(entry.seq), self._call_names().get(entry.seq, ""), most=_TEXT
+        )
 
-    def _called(self) -> dict[int, str]:
+    def _call_names(self) -> dict[int, str]:
         """What compactions and switches are called; counted again only when there are more."""
         state = self._session.replay.chat[contexts]
         known = self._session.replay.key, len(state.packed)

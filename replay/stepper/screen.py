@@ -17,7 +17,7 @@ from chatfold.replay.render.entries import style_of
 from chatfold.replay.render.line import Line, lay_out, words
 from chatfold.replay.stepper.help import CHOOSING, HELP, HINTS, footer
 from chatfold.replay.stepper.state import TABS, State
-from chatfold.replay.terminal import fit, padded, printable, short, styled, width
+from chatfold.replay.terminal import fit, pad, paint, printable, short, width
 
 _WIDE = 100  # columns; with fewer there is one pane
 _HEAD = 3  # lines of the context that stay, with the note of what is left out
@@ -107,7 +107,7 @@ def frame(shown: Shown, size: Size, *, colour: bool = True) -> list[str]:
     lines += [""] * (size.timeline + 1 + body - len(lines))
     lines += [_message(shown.state, size.columns, colour=colour)]
     hints = footer(CHOOSING if shown.state.in_detail else HINTS, size.columns)
-    lines += [styled(fit(hints, size.columns), "dim", colour=colour)]
+    lines += [paint(fit(hints, size.columns), "dim", colour=colour)]
     return lines[: size.rows]
 
 
@@ -123,8 +123,8 @@ def _title(shown: Shown, columns: int, *, colour: bool) -> str:
     where = " · ".join(words)
     name = printable(f"{state.chat} {shown.title}" if shown.title != state.chat else state.chat)
     room = columns - len(where) - 2
-    text = f"{padded(name, room)}  {where}" if room >= 8 else fit(where, columns)
-    return styled(text, "bold", colour=colour)
+    text = f"{pad(name, room)}  {where}" if room >= 8 else fit(where, columns)
+    return paint(text, "bold", colour=colour)
 
 
 def _timeline(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
@@ -136,16 +136,16 @@ def _timeline(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
     column = min((shown.state.cursor - 1) * len(cells) // end, len(cells) - 1)
     now = f" ▲{short(known.peak)}" if known and size.columns > room + 7 else ""
     if column < 0:
-        yield styled(cells, "blue", colour=colour) + now
+        yield paint(cells, "blue", colour=colour) + now
     else:
-        before = styled(cells[:column], "blue", colour=colour)
-        after = styled(cells[column + 1 :], "blue", colour=colour)
-        yield before + _reversed("┃") + after + now
+        before = paint(cells[:column], "blue", colour=colour)
+        after = paint(cells[column + 1 :], "blue", colour=colour)
+        yield before + _reverse("┃") + after + now
     if size.timeline > 1:
-        yield styled(marks, "yellow", colour=colour)
+        yield paint(marks, "yellow", colour=colour)
 
 
-def _reversed(text: str) -> str:
+def _reverse(text: str) -> str:
     """Where the cursor is: no colour, so it is there without colours, too."""
     return f"\x1b[7m{text}\x1b[0m"
 
@@ -155,7 +155,7 @@ def _reversed(text: str) -> str:
 
 def _body(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
     if shown.state.help:
-        yield from (styled(fit(line, size.columns), "", colour=colour) for line in HELP.splitlines())
+        yield from (paint(fit(line, size.columns), "", colour=colour) for line in HELP.splitlines())
         return
     left = [_events_head(shown, size.left, colour=colour), *_events(shown, size.left, colour=colour)]
     right = [_tabs(shown, size.right, colour=colour), *_detail(shown, size, colour=colour)]
@@ -165,7 +165,7 @@ def _body(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
     if not size.is_wide:
         yield from right if shown.state.in_detail else left
         return
-    bar = f"\x1b[{size.left + 1}G" + styled("│ ", "dim", colour=colour)
+    bar = f"\x1b[{size.left + 1}G" + paint("│ ", "dim", colour=colour)
     for at in range(size.listed + 1):
         yield (left[at] if at < len(left) else " " * size.left) + bar + (right[at] if at < len(right) else "")
 
@@ -180,11 +180,11 @@ def _events_head(shown: Shown, cells: int, *, colour: bool) -> str:
         words.append(f"/{printable(state.query)}/ {len(state.hits)}")
     if shown.is_looking:
         words.append("looking …")
-    return _focused(padded(" · ".join(words), cells), not state.in_detail, colour=colour)
+    return _focus(pad(" · ".join(words), cells), not state.in_detail, colour=colour)
 
 
-def _focused(text: str, has_focus: bool, *, colour: bool) -> str:
-    return styled(text, "bold" if has_focus else "dim", colour=colour)
+def _focus(text: str, has_focus: bool, *, colour: bool) -> str:
+    return paint(text, "bold" if has_focus else "dim", colour=colour)
 
 
 def _events(shown: Shown, cells: int, *, colour: bool) -> Iterator[str]:
@@ -203,16 +203,16 @@ def _events(shown: Shown, cells: int, *, colour: bool) -> Iterator[str]:
         )
         name = f"{row.name} " if row.name else ""
         text = f"{sign}{row.seq:>{digits}} {clock(row.ts)} {row.glyph} {row.what:9} {name}{row.text}"
-        line = padded(printable(text[: 8 * cells + 8]), cells)
+        line = pad(printable(text[: 8 * cells + 8]), cells)
         if row.seq == state.cursor:
-            yield _reversed(line)
+            yield _reverse(line)
         elif row.seq > state.cursor:
-            yield styled(line, "dim", colour=colour)
+            yield paint(line, "dim", colour=colour)
         else:
             style = style_of(row)
-            yield styled(line, "" if style == "dim" else style, colour=colour)
+            yield paint(line, "" if style == "dim" else style, colour=colour)
     if not shown.rows:
-        yield padded("looking …" if shown.is_looking else "nothing to list", cells)
+        yield pad("looking …" if shown.is_looking else "nothing to list", cells)
 
 
 def _tabs(shown: Shown, cells: int, *, colour: bool) -> str:
@@ -226,12 +226,12 @@ def _tabs(shown: Shown, cells: int, *, colour: bool) -> str:
     if len(text) > cells:
         text = f"[{names[at]}] e{state.cursor}"
     text += " …" if shown.is_stale else ""
-    return _focused(fit(text, cells), state.in_detail, colour=colour)
+    return _focus(fit(text, cells), state.in_detail, colour=colour)
 
 
 def _detail(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
     if shown.detail is None:
-        yield styled(fit("…", size.right), "dim", colour=colour)
+        yield paint(fit("…", size.right), "dim", colour=colour)
         return
     state, height = shown.state, size.detailed
     chosen = min(state.line, len(shown.detail) - 1)
@@ -244,7 +244,7 @@ def _detail(shown: Shown, size: Size, *, colour: bool) -> Iterator[str]:
         lines[_HEAD - 1 :] = [(-1, note), *((-1, line) for line in shown.detail[left_out + _HEAD - 1 :])]
     for at, line in lines:
         if state.in_detail and at == chosen:
-            yield _reversed(padded(lay_out(line, size.right, colour=False), size.right))
+            yield _reverse(pad(lay_out(line, size.right, colour=False), size.right))
         else:
             yield lay_out(line, size.right, colour=colour)
 
@@ -257,4 +257,4 @@ def _message(state: State, columns: int, *, colour: bool) -> str:
         while typed and width(typed) > room:
             typed = typed[1:]
         return fit(f"{ask}{typed}▏", columns)
-    return styled(fit(printable(state.message), columns), "yellow", colour=colour)
+    return paint(fit(printable(state.message), columns), "yellow", colour=colour)

@@ -8,9 +8,9 @@ import msgspec
 from chatfold.agent import Store
 from chatfold.replay.inspect.cursor import Replay
 from chatfold.replay.inspect.forks import Branch, family
-from chatfold.replay.inspect.selection import parse_kinds, wanted
+from chatfold.replay.inspect.selection import kind_filter, parse_kinds
 from chatfold.replay.render.line import Line  # noqa: TC001 (see the annotation)
-from chatfold.replay.stepper.filter import Sieve, Tell, untold
+from chatfold.replay.stepper.filter import Sieve, Tell, tell_nobody
 
 Tab: TypeAlias = Literal["context", "messages", "diff", "event", "tree", "why"]
 TABS: tuple[Tab, ...] = ("context", "messages", "diff", "event", "tree")
@@ -67,7 +67,7 @@ class Session:
         self.page = 20
         self.has_one_pane = False
         self.lines: Sequence[Line] = ()
-        self.tell: Tell = untold
+        self.tell: Tell = tell_nobody
         self._other: Replay | None = None
         self._sieves: dict[tuple[str, tuple[str, ...], bool], Sieve] = {}
 
@@ -85,7 +85,7 @@ class Session:
         name = self.replay.key, kinds, errors
         if name not in self._sieves:
             self._sieves[name] = Sieve(
-                self.replay.log, self.replay.key, wanted(parse_kinds(" ".join(kinds)), errors=errors)
+                self.replay.log, self.replay.key, kind_filter(parse_kinds(" ".join(kinds)), errors=errors)
             )
         return self._sieves[name]
 

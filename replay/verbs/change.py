@@ -34,7 +34,7 @@ from chatfold.replay.inspect.places import store_place
 from chatfold.replay.inspect.points import range_of
 from chatfold.replay.inspect.times import ago
 from chatfold.replay.output import Out
-from chatfold.replay.terminal import Cell, counted, short
+from chatfold.replay.terminal import Cell, plural, short
 
 _SHOWN = 10  # of what is to be erased or deleted
 
@@ -134,7 +134,7 @@ async def redact(out: Out, store: str | None, *, address: str, reason: str, yes:
         if count < 1 or last < 1:
             raise NoSuchPoint("there is no entry to erase there", chat=key)
         out.note(
-            f"This erases what {counted(count, 'entry')} of {key!r} {'say' if count > 1 else 'says'}, for good, in its forks, too:"
+            f"This erases what {plural(count, 'entry')} of {key!r} {'say' if count > 1 else 'says'}, for good, in its forks, too:"
         )
         async for entry in chat.entries(first + 1, min(last, first + _SHOWN)):
             one = row(entry, most=60)
@@ -184,7 +184,7 @@ async def compact(
         key, seen = chat.key, await context_of(chat, rows=0)
     size = seen.tokens.count
     out.note(
-        f"This puts all but the newest {counted(keep, 'message')} of {key!r} ({counted(len(seen.items), 'item')}, "
+        f"This puts all but the newest {plural(keep, 'message')} of {key!r} ({plural(len(seen.items), 'item')}, "
         f"about {short(size)} tokens) behind a summary; Chat.revert_compaction takes it back."
     )
     confirm(yes=yes)
@@ -236,11 +236,11 @@ async def delete(out: Out, store: str | None, *, chats: tuple[str, ...], older: 
     if not keys:
         out.note(f"no chat was last active before {older}")
         return DIFFERENT
-    out.note(f"This deletes {counted(len(keys), 'chat')}, for good:")
+    out.note(f"This deletes {plural(len(keys), 'chat')}, for good:")
     for key in keys[:_SHOWN]:
         one = known.get(key)
         out.note(
-            f"  {key}" + (f"  {counted(one.turns, 'turn')}, {ago(one.active)}  {one.title}" if one else "")
+            f"  {key}" + (f"  {plural(one.turns, 'turn')}, {ago(one.active)}  {one.title}" if one else "")
         )
     if len(keys) > _SHOWN:
         out.note(f"  and {len(keys) - _SHOWN} more")

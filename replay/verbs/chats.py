@@ -16,7 +16,7 @@ from chatfold.replay.inspect.listing import ChatRow, Order, list_rows
 from chatfold.replay.inspect.times import ago, iso
 from chatfold.replay.output import Out
 from chatfold.replay.render.tree import tree_lines
-from chatfold.replay.terminal import Cell, counted
+from chatfold.replay.terminal import Cell, plural
 
 
 @verb("chatfold ls", "chatfold ls -q lexer --since -2d", "chatfold ls --json | jq -r .key")
@@ -70,7 +70,7 @@ def _cells(row: ChatRow, *, plain: bool) -> Iterator[Cell]:
         return
     marks = ("⑂" if row.parent else "") + ("…" if row.is_open else "")
     yield Cell(marks, 2, "magenta")
-    yield Cell(str(row.turns) if plain else counted(row.turns, "turn"), 11, right=True)
+    yield Cell(str(row.turns) if plain else plural(row.turns, "turn"), 11, right=True)
     yield Cell(iso(row.active) if plain else ago(row.active), 10, "dim", right=True)
     yield Cell(row.title)
 
@@ -145,7 +145,7 @@ async def search(out: Out, store: str | None, *, query: str, chat: str, most: in
 async def _search(
     out: Out, place: Store, key: str, query: str, most: int, kinds: frozenset[str]
 ) -> list[Found]:
-    from chatfold.replay.inspect.selection import wanted  # noqa: PLC0415
+    from chatfold.replay.inspect.selection import kind_filter  # noqa: PLC0415
 
     try:
         hits = await place.log.search(key, query, limit=_MANY if kinds else most)
@@ -155,6 +155,6 @@ async def _search(
         return []
     except ValueError as error:
         raise BadAddress(str(error)) from None
-    is_wanted = wanted(kinds)
+    is_wanted = kind_filter(kinds)
     pairs = [(hit, entry) for hit, entry in zip(hits, entries, strict=True) if is_wanted(entry)][:most]
     return [Found(key, hit.seq, hit.preview, entry.time) for hit, entry in pairs]

@@ -61,7 +61,7 @@ async def check(out: Out, store: str | None, *, what: str | None, mend: bool, fa
     progress = out.progress("checking chats")
     for number, folder in enumerate(folders, 1):
         try:
-            worst = max(worst, _checked(out, folder, mend=mend, fast=fast))
+            worst = max(worst, _check(out, folder, mend=mend, fast=fast))
         except (eventlog.ChatfoldError, OSError) as error:
             out.clear()
             tell(error)  # and on to the other chats
@@ -70,7 +70,7 @@ async def check(out: Out, store: str | None, *, what: str | None, mend: bool, fa
     return worst
 
 
-def _checked(out: Out, folder: Path, *, mend: bool, fast: bool) -> int:
+def _check(out: Out, folder: Path, *, mend: bool, fast: bool) -> int:
     report = eventlog.check(folder, full=not fast)
     _print(out, report)
     if not mend or report.ok:
@@ -111,7 +111,7 @@ def _severity(report: Report) -> int:
 
 def _database(store: str | None, what: str | None) -> str | None:
     """The address, if that is meant, and no folder."""
-    if what is not None and (os.sep in what or _given(Path(what), is_path=False) is not None):
+    if what is not None and (os.sep in what or _folders_at(Path(what), is_path=False) is not None):
         return None
     return address_of(store_place(store))
 
@@ -153,16 +153,16 @@ async def _folders(store: str | None, what: str | None) -> list[Path]:
     """The chat's folder itself or, for a store, the folders of its chats."""
     if what is None:
         return _all(Path(store_place(store)))
-    if (given := _given(Path(what), is_path=os.sep in what)) is not None:
+    if (given := _folders_at(Path(what), is_path=os.sep in what)) is not None:
         return given
     chats = Path(store_place(store)) / "chats"
-    if _given(chats / folder_name(what), is_path=False) is None:
+    if _folders_at(chats / folder_name(what), is_path=False) is None:
         async with store_of(store, keep_caches=False) as place:
             what = await key_of(place, what)
     return [chats / folder_name(what)]
 
 
-def _given(path: Path, *, is_path: bool) -> list[Path] | None:
+def _folders_at(path: Path, *, is_path: bool) -> list[Path] | None:
     if is_chat_folder(path):
         return [path]
     if (path / "chats").is_dir():

@@ -17,7 +17,7 @@ from chatfold.replay.inspect.items import preview, text_of
 from chatfold.replay.inspect.points import names
 from chatfold.replay.inspect.serial import json_lines
 from chatfold.replay.output import Out
-from chatfold.replay.render.context import archive_lines, head_lines, item_line, lifetime_line, stayed
+from chatfold.replay.render.context import archive_lines, head_lines, item_line, lifetime_line, stay_of
 from chatfold.replay.render.entries import message_lines
 from chatfold.replay.render.line import Line, body, words
 from chatfold.replay.terminal import Cell
@@ -87,7 +87,7 @@ async def _show_lifetimes(out: Out, moment: Moment) -> None:
     async for page in moment.log.pages(moment.key, 1, moment.seq):
         texts = {entry.seq: row(entry, most=None if out.is_plain else _LIFE).text for entry in page}
         for one in lifetimes(state, moment.seq, page):
-            life = stayed(one, called.get(one.left, ""), texts[one.item])
+            life = stay_of(one, called.get(one.left, ""), texts[one.item])
             out.show([lifetime_line(life, moment.seq, plain=out.is_plain)])
         tell(page[-1].seq, moment.seq)
 
@@ -165,9 +165,9 @@ def _show_hash(out: Out, mark: str) -> None:
 
 
 async def _show_request(out: Out, chat: Moment, number: int, *, only_hash: bool) -> int:
-    from chatfold.replay.verify.requests import sent  # noqa: PLC0415 (it knows the providers)
+    from chatfold.replay.verify.requests import rebuild_request  # noqa: PLC0415 (it knows the providers)
 
-    found = await sent(chat, number)
+    found = await rebuild_request(chat, number)
     if only_hash:
         _show_hash(out, found.rebuilt or found.recorded)
     elif out.json:

@@ -8,9 +8,9 @@ import msgspec
 from chatfold.agent import Store
 from chatfold.eventlog import ChatDeleted, ChatExists, Head, NoSuchChat, Storage
 from chatfold.replay.command import DIFFERENT, complete_chat, verb
-from chatfold.replay.inspect.places import opened, store_place
+from chatfold.replay.inspect.places import open_place, store_place
 from chatfold.replay.output import Out
-from chatfold.replay.terminal import counted
+from chatfold.replay.terminal import plural
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ async def copy(out: Out, store: str | None, *, source: str, target: str, chats: 
     """
     worst = 0
     progress = out.progress("copying chats")
-    async with opened(store_place(source)) as (whence, _), Store(_target(target)) as whither:
+    async with open_place(store_place(source)) as (whence, _), Store(_target(target)) as whither:
         keys = list(chats) or sorted([key async for key in whence.log.chats()])
         for number, key in enumerate(keys, 1):
             done = await copy_chat(whence.log.storage, whither.log.storage, key)
@@ -45,7 +45,7 @@ async def copy(out: Out, store: str | None, *, source: str, target: str, chats: 
             if out.json:
                 out.value(done)
             elif done.state != "there":
-                out.line(f"{done.state}: {done.key}: {counted(done.entries, 'entry')}")
+                out.line(f"{done.state}: {done.key}: {plural(done.entries, 'entry')}")
             progress(number, len(keys))
     return worst
 

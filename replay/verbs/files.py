@@ -17,7 +17,7 @@ from chatfold.replay.command import chat_of, complete_chat, verb
 from chatfold.replay.inspect.address import BadAddress
 from chatfold.replay.inspect.points import range_of
 from chatfold.replay.output import Out
-from chatfold.replay.redact import Redacted, Report, redacted
+from chatfold.replay.redact import Redacted, Report, redact_chat
 from chatfold.replay.redact_rules import Rules
 
 _TRANSCRIPTS = ("markdown", "html")
@@ -31,7 +31,7 @@ class Exported(msgspec.Struct, frozen=True):
     seq: int
     form: str
     path: str
-    redacted: Report
+    redact_chat: Report
 
 
 @verb(
@@ -95,7 +95,7 @@ async def export(
                     chat=chat.key,
                 )
             moment = await chat.at(last)
-        found = await redacted(moment, rules) if rules else None
+        found = await redact_chat(moment, rules) if rules else None
         report = found.report if found else Report(())
         whole = found.moment if found else moment
         if form == "ship":

@@ -21,7 +21,7 @@ from chatfold.replay.command import (
 from chatfold.replay.inspect.entries import row
 from chatfold.replay.inspect.event import event_of
 from chatfold.replay.inspect.points import names, range_of
-from chatfold.replay.inspect.selection import Wanted, parse_kinds, selected, turns, wanted
+from chatfold.replay.inspect.selection import Wanted, kind_filter, parse_kinds, select, turns
 from chatfold.replay.inspect.stats import stats as stats_of
 from chatfold.replay.output import Out
 from chatfold.replay.render.entries import entry_line, event_lines, fork_line, turn_line
@@ -68,14 +68,14 @@ async def log(
     """
     if by_turn and (kind or text or graph or follow):
         raise click.UsageError("--turns goes with -n, --errors and --reverse only")
-    is_wanted = wanted(parse_kinds(kind), errors=errors)
+    is_wanted = kind_filter(parse_kinds(kind), errors=errors)
     async with chat_of(store, address) as (chat, meant):
         first, last = await range_of(chat, meant)
         with nullcontext() if follow else out.paged():
             if by_turn:
                 return await _show_turns(out, chat, first, last, most, errors=errors, reverse=reverse)
             tell = out.progress("looking through entries")
-            entries = selected(
+            entries = select(
                 chat, first, last, is_wanted, most=most, text=text, reverse=reverse, progress=tell
             )
             forks = await _forks(store, chat.key) if graph else {}

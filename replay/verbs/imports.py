@@ -15,7 +15,7 @@ from chatfold.importers.ledger import ledger_path
 from chatfold.replay.command import verb
 from chatfold.replay.inspect.places import NoStore, store_place
 from chatfold.replay.output import Out
-from chatfold.replay.terminal import counted
+from chatfold.replay.terminal import plural
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ async def import_(out: Out, store: str | None, *, paths: tuple[Path, ...], name:
             tell(out, report)
             new, chats_with_new = new + report.new, chats_with_new + (report.new > 0)
             progress(report.done, report.of)
-    found = f"{counted(new, 'new entry')} in {counted(chats_with_new, 'chat')}"
+    found = f"{plural(new, 'new entry')} in {plural(chats_with_new, 'chat')}"
     out.note(found + " would come in" * dry_run)
 
 
@@ -80,7 +80,7 @@ async def _import_export(out: Out, store: Store, path: Path, name: str) -> None:
         out.value(Imported(chat.key, chat.seq, chat.view.head.link))
     else:
         out.line(chat.key)
-        out.note(counted(chat.seq, "entry"))
+        out.note(plural(chat.seq, "entry"))
 
 
 def target_of(store: str | None) -> Path | str:

@@ -27,7 +27,7 @@ from chatfold.replay.inspect.address import Address
 from chatfold.replay.inspect.places import store_place
 from chatfold.replay.inspect.points import range_of
 from chatfold.replay.output import Out
-from chatfold.replay.terminal import counted
+from chatfold.replay.terminal import plural
 from chatfold.replay.verify.divergence import Verdict
 from chatfold.replay.verify.factory import factory_of, report_factory, report_failures
 from chatfold.replay.verify.junit import junit
@@ -85,7 +85,7 @@ async def replay(
     async with aclosing(_chats(store, addresses, errors)) as chats:
         async for chat, meant, name in chats:
             try:
-                found = await _judged(out, chat, meant, factory, goes_on=on_divergence == "continue")
+                found = await _judge(out, chat, meant, factory, goes_on=on_divergence == "continue")
             except (ChatfoldError, OSError) as error:
                 errors[chat.key] = error
                 continue
@@ -93,14 +93,14 @@ async def replay(
             _print(out, found, name, show_place(store) if store else "")
             worst = max(worst, 0 if found.ok else DIFFERENT)
     if report is not None:
-        _written(report, junit(verdicts, errors))
+        _write(report, junit(verdicts, errors))
     for failed in errors.values():
         tell(failed)
         worst = max(worst, code_of(failed))
     return worst
 
 
-def _written(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
@@ -125,7 +125,7 @@ async def _chats(
                 yield chat, Address(key), key
 
 
-async def _judged(out: Out, chat: Chat, meant: Address, factory: Factory | None, *, goes_on: bool) -> Verdict:
+async def _judge(out: Out, chat: Chat, meant: Address, factory: Factory | None, *, goes_on: bool) -> Verdict:
     progress = out.progress(f"replaying {chat.key}")
     if factory is not None:
         with report_failures(
@@ -141,14 +141,14 @@ def _print(out: Out, found: Verdict, name: str, store: str) -> None:
         out.value(found)
         return
     facts = [
-        counted(found.entries, "entry"),
-        counted(found.turns, "turn"),
-        f"{counted(found.model_calls, 'model call')} ({found.proved} proved)",
-        counted(found.tool_calls, "tool call"),
-        counted(found.snapshots, "snapshot") if found.snapshots else "",
-        f"{counted(found.runs, 'run')} rehearsed, 0 live" if found.runs else "",
-        f"{counted(found.skipped, 'run')} of other agents" if found.skipped else "",
-        f"{counted(found.unprovable, 'request')} cannot be made again from the log alone"
+        plural(found.entries, "entry"),
+        plural(found.turns, "turn"),
+        f"{plural(found.model_calls, 'model call')} ({found.proved} proved)",
+        plural(found.tool_calls, "tool call"),
+        plural(found.snapshots, "snapshot") if found.snapshots else "",
+        f"{plural(found.runs, 'run')} rehearsed, 0 live" if found.runs else "",
+        f"{plural(found.skipped, 'run')} of other agents" if found.skipped else "",
+        f"{plural(found.unprovable, 'request')} cannot be made again from the log alone"
         if found.unprovable
         else "",
         *(f"not provable: made by prompt rules {number}" for number in found.other_rules),

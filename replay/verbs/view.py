@@ -9,7 +9,7 @@ import click
 from chatfold.agent import Store
 from chatfold.replay.command import complete_chat, path_in, verb
 from chatfold.replay.inspect.address import address
-from chatfold.replay.inspect.places import find_chat, opened, store_place
+from chatfold.replay.inspect.places import find_chat, open_place, store_place
 from chatfold.replay.inspect.points import seq_of
 from chatfold.replay.output import Out
 
@@ -68,7 +68,7 @@ async def _place(place: Path | str, *, writes: bool) -> AsyncIterator[tuple[Stor
         async with Store(place) as store:
             yield store, ""
     else:
-        async with opened(place, keep_caches=True) as found:
+        async with open_place(place, keep_caches=True) as found:
             yield found
 
 

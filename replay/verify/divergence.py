@@ -46,8 +46,8 @@ class Divergence(msgspec.Struct, frozen=True):
         )
         lines = [
             f"DIVERGED at e{self.seq}{f' ({where})' if where else ''}: {self.kind} {self.field}".rstrip(),
-            f"  recorded  {_shown(self.recorded)}",
-            f"  new       {_shown(self.new)}",
+            f"  recorded  {_show_value(self.recorded)}",
+            f"  new       {_show_value(self.new)}",
         ]
         return "\n".join([*lines, *([f"  cause     {self.cause}"] if self.cause else [])])
 
@@ -150,13 +150,13 @@ def cut(value: Any) -> Any:
         return value
     if isinstance(value, str):
         return safe(f"{value[:_MOST]}…" if len(value) > _MOST else value)
-    text = written(value)
+    text = json_of(value)
     if len(text) > _MOST:
         return f"{text[:_MOST]}…"
     return text if "\\ud" in text else value  # half a character: no JSON has it
 
 
-def written(value: Any) -> str:
+def json_of(value: Any) -> str:
     """As JSON, whatever it holds."""
     try:
         return msgspec.json.encode(value).decode()
@@ -169,5 +169,5 @@ def safe(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _shown(value: Any) -> str:
-    return "(not there)" if value is None else written(value)
+def _show_value(value: Any) -> str:
+    return "(not there)" if value is None else json_of(value)

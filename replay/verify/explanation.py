@@ -15,7 +15,7 @@ from chatfold.eventlog import Entry, Event, Json, ModelCalled, Noted
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections import outline
 from chatfold.replay.inspect.entries import kind_name
-from chatfold.replay.verify.divergence import Change, Divergence, cut, first_change, written
+from chatfold.replay.verify.divergence import Change, Divergence, cut, first_change, json_of
 from chatfold.replay.verify.requests import Notes, changed_entry, payload_for, request_of
 
 _SENT = {"system": "request.system", "tools": "request.tools", "settings": "settings"}
@@ -40,7 +40,7 @@ class Explaining:
             return type(event) is type(new)
         match event, new:
             case ModelCalled(), ModelCalled():
-                new = _named_as_then(new, event)
+                new = _with_name_of(new, event)
                 changes: dict[str, Any] = {"params": _lasting(new, event)}
                 if self._erased and self._erased[0] < recorded.seq:
                     changes |= {"request": event.request, "params": {**_plain(new), **_seen(event)}}
@@ -63,36 +63,38 @@ class Explaining:
             if entry is None:
                 last = recorded[-1]
                 change = Change("(after it)", None, cut(_json(event)))
-                return self._told(last, change, before, call)
+                return self._divergence(last, change, before, call)
             there = before.opened.then(*recorded[:at]) if at else before.opened
-            return await self._explained(entry, event, Moment(before.log, before.key, there), call)
+            return await self._explain(entry, event, Moment(before.log, before.key, there), call)
         return None
 
-    async def _explained(self, entry: Entry, event: Event | None, before: Moment, call: int) -> Divergence:
+    async def _explain(self, entry: Entry, event: Event | None, before: Moment, call: int) -> Divergence:
         match entry.event, event:
             case _, Noted(name=name, data=data) if name.startswith(OURS):
                 if found := self._of_the_request(name.removeprefix(OURS), data, entry):
                     asked, change = found
-                    return self._told(asked, change, before, call + 1)
+                    return self._divergence(asked, change, before, call + 1)
             case ModelCalled() as then, ModelCalled() as now:
                 change, cause, seq = await self._of_the_call(then, now, before)
-                return self._told(entry, change, before, call + 1, cause, seq)
+                return self._divergence(entry, change, before, call + 1, cause, seq)
             case Noted(name=name), ModelCalled() as now if name.startswith(
                 OURS
             ):  # now it is not sent, or known
                 for asked in self._entries[entry.seq :]:
                     if isinstance(asked.event, ModelCalled):
                         change, cause, seq = await self._of_the_call(asked.event, now, before)
-                        return self._told(asked, change, before, call + 1, cause, seq)
-        why, seq = self._edited(entry)
+                        return self._divergence(asked, change, before, call + 1, cause, seq)
+        why, seq = self._find_edit(entry)
         if event is None or type(event) is not type(entry.event):
             now_kind = None if event is None else kind_name(event)
-            why = why or ("" if event is None else f"now it is {cut(written(_json(event)))}")
-            return self._told(entry, Change("type", kind_name(entry.event), now_kind), before, call, why, seq)
+            why = why or ("" if event is None else f"now it is {cut(json_of(_json(event)))}")
+            return self._divergence(
+                entry, Change("type", kind_name(entry.event), now_kind), before, call, why, seq
+            )
         found_change = first_change(_json(entry.event), _json(event))
-        return self._told(entry, found_change or Change("", None, None), before, call, why, seq)
+        return self._divergence(entry, found_change or Change("", None, None), before, call, why, seq)
 
-    def _edited(self, entry: Entry) -> tuple[str, int]:
+    def _find_edit(self, entry: Entry) -> tuple[str, int]:
         """The entry that is not what it was when the model was asked next, if there is one: then that is the cause."""
         for asked in self._entries[entry.seq - 1 :]:
             if isinstance(asked.event, ModelCalled):
@@ -116,7 +118,7 @@ class Explaining:
     async def _of_the_call(
         self, then: ModelCalled, now: ModelCalled, before: Moment
     ) -> tuple[Change, str, int]:
-        now = _named_as_then(now, then)
+        now = _with_name_of(now, then)
         for name, field in _SENT.items():
             texts = [self._notes.get(f"{name}:{call.params.get(name)}", {}) for call in (then, now)]
             if found := first_change(texts[0], texts[1], field):
@@ -137,7 +139,7 @@ class Explaining:
         cause = "the entries are what they were: the code that makes requests from them is another"
         return Change("request", then.request, now.request), cause, 0
 
-    def _told(
+    def _divergence(
         self, entry: Entry, change: Change, before: Moment, call: int, cause: str = "", cause_seq: int = 0
     ) -> Divergence:
         return Divergence(
@@ -166,7 +168,7 @@ def _seen(call: ModelCalled) -> Mapping[str, Json]:
     return {name: value for name, value in call.params.items() if name == "seen"}
 
 
-def _named_as_then(new: ModelCalled, then: ModelCalled) -> ModelCalled:
+def _with_name_of(new: ModelCalled, then: ModelCalled) -> ModelCalled:
     """A model's own code is in ``__main__`` when its file is run, and elsewhere when it is imported: what it makes is compared."""
     if not ("payload" in new.params and "payload" in then.params):
         return new

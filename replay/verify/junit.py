@@ -22,10 +22,10 @@ def junit(verdicts: Sequence[Verdict], errors: Mapping[str, BaseException] | Non
         case = _case(suite, found.chat)
         if found.divergence is not None:
             text = "\n".join(map(str, (found.divergence, *found.more)))
-            _said(ET.SubElement(case, "failure", {"type": "Diverged"}), text)
+            _fill(ET.SubElement(case, "failure", {"type": "Diverged"}), text)
         ET.SubElement(case, "system-out").text = _clean(_counts(found))
     for chat, error in told.items():
-        _said(ET.SubElement(_case(suite, chat), "error", {"type": type(error).__name__}), str(error))
+        _fill(ET.SubElement(_case(suite, chat), "error", {"type": type(error).__name__}), str(error))
     whole = ET.Element("testsuites", {name: str(number) for name, number in count.items()})
     whole.append(suite)
     data: bytes = ET.tostring(whole, encoding="utf-8", xml_declaration=True)
@@ -36,7 +36,7 @@ def _case(suite: ET.Element, chat: str) -> ET.Element:
     return ET.SubElement(suite, "testcase", {"classname": "chatfold.replay", "name": _clean(chat)})
 
 
-def _said(element: ET.Element, text: str) -> None:
+def _fill(element: ET.Element, text: str) -> None:
     element.set("message", _clean(text.partition("\n")[0]))
     element.text = _clean(text)
 

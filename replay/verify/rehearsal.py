@@ -37,7 +37,7 @@ from chatfold.replay.verify.explanation import Explaining
 from chatfold.replay.verify.offline import LiveCall, offline
 from chatfold.replay.verify.recording import Recording
 from chatfold.replay.verify.requests import Notes, note
-from chatfold.replay.verify.verdict import Progress, redacted
+from chatfold.replay.verify.verdict import Progress, redacted_spans
 from chatfold.replay.verify.world import Rehearsed
 
 Factory = Callable[..., Agent | Awaitable[Agent]]
@@ -55,7 +55,7 @@ async def rehearse(
 
     ``goes_on``: to the next run after a divergence, to name the first of every run.
     """
-    if await redacted(chat):
+    if await redacted_spans(chat):
         raise RedactedRecording(
             "something was left out of this recording when it was exported", chat=chat.key
         )
@@ -64,7 +64,7 @@ async def rehearse(
         return await _Rehearsal(chat.key, entries, tried).through(factory, progress, goes_on=goes_on)
 
 
-async def built(factory: Factory, store: Store) -> Agent:
+async def build_agent(factory: Factory, store: Store) -> Agent:
     """The agent, made by the user's factory."""
     wanted = inspect.signature(factory).parameters.values()
     takes = any(p.name == "store" or p.default is p.empty for p in wanted if p.kind != p.VAR_KEYWORD)
@@ -93,7 +93,7 @@ class _Rehearsal:
         self._runs = self._skipped = self._proved = self._passed_over = 0
 
     async def through(self, factory: Factory, progress: Progress | None, *, goes_on: bool) -> Verdict:
-        agent = await built(factory, self._store)
+        agent = await build_agent(factory, self._store)
         if self._tried:  # and swallowed
             raise LiveCall(f"the factory tried to reach the world: {'; '.join(self._tried)}")
         self._explaining = Explaining(self._key, self._entries, self._notes, agent.model)
@@ -127,7 +127,7 @@ class _Rehearsal:
             chat = await self._store.chat(recording.key)
             world = Rehearsed(recording)
             world.going = Run(agent, chat, run, world)
-            attempt = asyncio.ensure_future(world.going.go(self._told_then(run)))
+            attempt = asyncio.ensure_future(world.going.go(self._moment_text(run)))
             try:
                 await asyncio.wait((attempt,))
             finally:
@@ -149,7 +149,7 @@ class _Rehearsal:
             return self._key
         return next((key for key in (self._key, *self._parents) if one_line(key, 1000) == told), told)
 
-    def _told_then(self, run: str) -> str:
+    def _moment_text(self, run: str) -> str:
         """What the model was told of the moment."""
         for entry in self._recording.coming():
             if isinstance(entry.event, Injected) and entry.run == run and entry.event.source == RUNTIME:

@@ -44,7 +44,7 @@ class Sent(msgspec.Struct, frozen=True):
     why: str = ""  # there is no payload, or it is not what was sent
 
 
-async def sent(
+async def rebuild_request(
     chat: Moment, number: int | None = None, *, seq: int | None = None, payload: Payload | None = None
 ) -> Sent:
     """The request of the model call of this number, counted from the end if it is negative; or of the entry ``seq``.
@@ -64,7 +64,7 @@ async def sent(
     opened = await open_view(now.log, now.key, at=seq - 1, projections=now.view.projections)
     before = Moment(now.log, now.key, opened)
     notes = await _notes(before, event)
-    return await made_again(entry, event, number or await request_number(now, seq), before, notes, payload)
+    return await rebuild(entry, event, number or await request_number(now, seq), before, notes, payload)
 
 
 async def _notes(before: Moment, event: ModelCalled) -> Notes:
@@ -84,7 +84,7 @@ def note(notes: Notes, entry: Entry) -> None:
         notes[name] = entry.event.data
 
 
-async def made_again(
+async def rebuild(
     entry: Entry,
     event: ModelCalled,
     number: int,

@@ -30,7 +30,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.replay.verify.rehearsal import Factory, built
+from chatfold.replay.verify.rehearsal import Factory, build_agent
 
 _SEND = "chat_send"
 _WITHIN = tuple(tool for tool in CHAT_TOOLS if tool.name != _SEND)
@@ -50,7 +50,7 @@ async def rerun(
     ``model``: the name of another model of the same provider.
     """
     before = await _before_answer(chat, seq)
-    agent = await built(factory, Store(chat.log.storage))
+    agent = await build_agent(factory, Store(chat.log.storage))
     if model:
         agent.model = copy(agent.model)
         agent.model.name = model
@@ -60,7 +60,7 @@ async def rerun(
             f"there is no tool {', '.join(sorted(unknown))}; there are: {', '.join(agent.tools)}"
         )
     agent.world = _Recorded(await _results(chat, before), agent, live)
-    fork = await _forked(chat, before, key)
+    fork = await _fork(chat, before, key)
     return fork, await agent.regenerate(fork)
 
 
@@ -95,7 +95,7 @@ async def _results(chat: Chat, before: int) -> dict[str, list[Outcome]]:
     return found
 
 
-async def _forked(chat: Chat, before: int, key: str | None) -> Chat:
+async def _fork(chat: Chat, before: int, key: str | None) -> Chat:
     if key is not None:
         return await chat.fork(key, before)
     number = 1

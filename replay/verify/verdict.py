@@ -23,7 +23,7 @@ from chatfold.projections.snapshot import load
 from chatfold.projections.spans import Spans, includes, spans
 from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.verify.divergence import Divergence, Verdict
-from chatfold.replay.verify.requests import Notes, Payload, Sent, changed_entry, made_again, note
+from chatfold.replay.verify.requests import Notes, Payload, Sent, changed_entry, note, rebuild
 
 Progress = Callable[[int, int], None]
 """Told how far it is: (seq, the last one)."""
@@ -48,7 +48,7 @@ async def verdict(
     end = chat.seq if last is None else min(last, chat.seq)
     kept = {head.seq: (head, data) async for head, data in chat.log.storage.load_snapshots(chat.key, end)}
     judge = _Judge(chat, payload, {seq: one for seq, one in kept.items() if seq >= first})
-    judge.redacted = await redacted(chat)
+    judge.redacted = await redacted_spans(chat)
     async for page in chat.log.pages(chat.key, 1, end):
         judge.recent = [*judge.recent, *page][-(_RECENT + len(page)) :]
         for entry in page:
@@ -61,7 +61,7 @@ async def verdict(
     return judge.came_to(divergences)
 
 
-async def redacted(chat: Moment) -> Spans:
+async def redacted_spans(chat: Moment) -> Spans:
     """Where something was left out when the chat was exported: there fingerprints fit no more, and it is nobody's fault."""
     found = []
     for seq in await chat.log.grep(chat.key, REDACTED_EXPORT):
@@ -101,7 +101,7 @@ class _Judge:
                 self._tools += 1
             case Noted():
                 note(self._notes, entry)
-                found = self._noted(entry) if compared else None
+                found = self._compare_note(entry) if compared else None
         if isinstance(entry.event, SHOWN):
             self._new[entry.seq] = entry
         self._waiting.append(entry)
@@ -111,7 +111,7 @@ class _Judge:
         return found or self._snapshot(entry)
 
     def came_to(self, found: Sequence[Divergence]) -> Verdict:
-        view = self._folded()
+        view = self._fold()
         return Verdict(
             chat=self._chat.key,
             entries=view.seq,
@@ -126,15 +126,15 @@ class _Judge:
             more=tuple(found[1:]),
         )
 
-    def _folded(self) -> View:
+    def _fold(self) -> View:
         self.view, self._waiting = fold(self.view, self._waiting), []
         return self.view
 
     # --- what is compared --------------------------------------------------------------------------------
 
     async def _request(self, entry: Entry, event: ModelCalled) -> Divergence | None:
-        before = Moment(self._chat.log, self._chat.key, Opened(self._folded(), self.recent))
-        made = await made_again(entry, event, self._calls, before, self._notes, self._payload)
+        before = Moment(self._chat.log, self._chat.key, Opened(self._fold(), self.recent))
+        made = await rebuild(entry, event, self._calls, before, self._notes, self._payload)
         wrong = changed_entry(event, {seq: one.event for seq, one in self._new.items()})
         if wrong and self._new[wrong].was:  # erased, and said so
             wrong = 0
@@ -157,12 +157,12 @@ class _Judge:
         elif isinstance(event.params.get("seen"), dict):
             told = "the entries are what they were: the code that makes requests from them is another"
         else:
-            told = f"one of the entries since the last request: {_listed(self._new.values())}"
+            told = f"one of the entries since the last request: {_list_entries(self._new.values())}"
         return self._at(
             entry, "request", event.request, made.rebuilt, call=self._calls, cause=told, cause_seq=cause
         )
 
-    def _noted(self, entry: Entry) -> Divergence | None:
+    def _compare_note(self, entry: Entry) -> Divergence | None:
         event = entry.event
         assert isinstance(event, Noted)
         name, _, mark = (entry.key or entry.id or "").partition(":")
@@ -175,7 +175,7 @@ class _Judge:
         if entry.seq not in self._kept:
             return None
         head, data = self._kept[entry.seq]
-        view = self._folded()
+        view = self._fold()
         loaded = load(data, head, view.projections) if head == view.head else None
         if loaded is None:  # of another history or version: opening passes it over, too
             return None
@@ -197,7 +197,7 @@ class _Judge:
         cause: str = "",
         cause_seq: int = 0,
     ) -> Divergence:
-        turns = self._folded()[outline].turns
+        turns = self._fold()[outline].turns
         return Divergence(
             self._chat.key,
             entry.seq,
@@ -212,5 +212,5 @@ class _Judge:
         )
 
 
-def _listed(entries: Iterable[Entry]) -> str:
+def _list_entries(entries: Iterable[Entry]) -> str:
     return ", ".join(f"e{entry.seq} {kind_name(entry.event)}" for entry in entries) or "none"

@@ -62,7 +62,7 @@ class Rehearsed:
             case []:
                 recording.halt("ended")
             case [ModelReturned(error="cancelled", meta={}) as event] if not event.meta:
-                await self._cancelled()
+                await self._wait_for_cancellation()
             case [ModelReturned(error=str(error), meta=meta)] if error:
                 raise _failure(error, meta)
             case [ModelReturned(usage=usage, stop=stop), *said]:
@@ -72,7 +72,7 @@ class Rehearsed:
             case _:  # it was killed while it waited for the answer
                 await recording.differs(_miss(recording, "the model", "asked"))
 
-    async def _cancelled(self) -> None:
+    async def _wait_for_cancellation(self) -> None:
         """There was new input, or somebody cancelled the run."""
         recording = self._recording
         mine = [e.event for e in recording.coming() if e.run == recording.run]

@@ -14,9 +14,9 @@ from chatfold.projections.prompt import first_difference
 from chatfold.projections.usage import spent
 from chatfold.replay.inspect.entries import describe_parts, kind_name, row
 from chatfold.replay.inspect.items import item_of
-from chatfold.replay.inspect.matching import sent as comparable
+from chatfold.replay.inspect.matching import comparable
 from chatfold.replay.inspect.pairs import pair_of
-from chatfold.replay.inspect.points import numbered
+from chatfold.replay.inspect.points import number_controls
 from chatfold.replay.inspect.serial import json_lines, json_text
 from chatfold.replay.web.limits import limit_of
 
@@ -80,7 +80,7 @@ def sight(moment: Moment) -> Sight:
     state = moment[contexts]
     letters = {"compacted": "c", "opened": "s", "switched": "s", "cleared": "s"}
     marks = []
-    for seq, (control, number) in numbered(state).items():
+    for seq, (control, number) in number_controls(state).items():
         letter = letters.get(control.kind)
         name = f"{letter}{number}" if letter else ""
         marks.append(
@@ -244,9 +244,9 @@ async def request_at(
         same = len(messages) if difference is None else difference
     number, found = 0, None
     if entry is not None:
-        from chatfold.replay.verify.requests import sent  # noqa: PLC0415 (it knows the providers)
+        from chatfold.replay.verify.requests import rebuild_request  # noqa: PLC0415 (it knows the providers)
 
-        found = await sent(moment, seq=entry.seq)
+        found = await rebuild_request(moment, seq=entry.seq)
         number = found.number
     payload: Any = found.payload if found is not None and isinstance(found.payload, dict) else {}
     event = entry.event if entry is not None else None
@@ -296,9 +296,9 @@ def _text_of(system: Any) -> str:
 async def request_json(moment: Moment, before: Moment, entry: Entry | None, shape: str) -> str:
     """As a provider takes it. ``shape`` "sent": the whole request as it was made again."""
     if shape == "sent" and entry is not None:
-        from chatfold.replay.verify.requests import sent  # noqa: PLC0415
+        from chatfold.replay.verify.requests import rebuild_request  # noqa: PLC0415
 
-        found = await sent(moment, seq=entry.seq)
+        found = await rebuild_request(moment, seq=entry.seq)
         if found.payload is not None:
             return json_lines(found.payload)
     if shape not in get_args(Shape) and shape != "sent":

@@ -19,7 +19,7 @@ from chatfold.replay.inspect.diff import (
     compare_messages,
 )
 from chatfold.replay.inspect.items import items_of
-from chatfold.replay.inspect.matching import out_of_order, shared
+from chatfold.replay.inspect.matching import last_shared, out_of_order
 from chatfold.replay.render.diff import comparison_lines
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
@@ -77,7 +77,7 @@ def test_a_fork_shares_what_it_was_forked_with_and_what_is_said_again_is_the_sam
             await told(store, more, "fork")
             fork = await store.chat("fork")
             chat = await store.chat("chat")
-            assert await shared(chat, fork) == await shared(fork, chat) == at
+            assert await last_shared(chat, fork) == await last_shared(fork, chat) == at
             await add_up(chat, fork)
             await add_up(fork, chat)
 

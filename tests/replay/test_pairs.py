@@ -20,7 +20,7 @@ from chatfold.eventlog import (
 )
 from chatfold.replay.inspect.entries import is_failure, row
 from chatfold.replay.inspect.pairs import pair_of
-from chatfold.replay.inspect.selection import selected, turns, wanted
+from chatfold.replay.inspect.selection import kind_filter, select, turns
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.profile import searched
 
@@ -75,7 +75,7 @@ _kinds = st.frozensets(st.sampled_from(["user", "message_added", "call", "compac
 
 async def shown(chat: Chat, first: int, last: int, **how: object) -> list[int]:
     kinds, errors = how.pop("kinds"), how.pop("errors")
-    some = selected(chat, first, last, wanted(kinds, errors=errors), **how)  # type: ignore[arg-type]
+    some = select(chat, first, last, kind_filter(kinds, errors=errors), **how)  # type: ignore[arg-type]
     return [entry.seq async for entry in some]
 
 

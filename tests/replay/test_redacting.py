@@ -33,7 +33,7 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections.documents.describe import REDACTED_EXPORT
-from chatfold.replay.redact import Redaction, Report, export, redacted
+from chatfold.replay.redact import Redaction, Report, export, redact_chat
 from chatfold.replay.redact_rules import BadRule, Rules, may_hold_secrets
 from chatfold.testing.strategies import events
 
@@ -48,7 +48,7 @@ async def chat_of(*some: Event, key: str = "chat", **how: Any) -> Moment:
 
 
 async def bytes_of(moment: Moment, rules: Rules, form: Form) -> bytes:
-    return b"".join([piece async for piece in (await redacted(moment, rules)).export_bytes(form)])
+    return b"".join([piece async for piece in (await redact_chat(moment, rules)).export_bytes(form)])
 
 
 def shown(rules: list[str], *some: Event) -> list[Event]:

@@ -9,7 +9,7 @@ import pytest
 from chatfold.agent import Agent, AnthropicModel, OpenAIModel, ScriptedModel, Store, tool
 from chatfold.agent.models import ModelReply
 from chatfold.eventlog import ModelCalled, NoSuchPoint, Text, ToolReturned
-from chatfold.replay.verify.requests import sent
+from chatfold.replay.verify.requests import rebuild_request
 from tests.support.debugger.recorded_bot import OwnCode, edited, first, step, talked
 
 
@@ -41,11 +41,11 @@ async def test_every_request_is_exactly_what_was_sent(provider: str) -> None:
     await agent.run("where is it?", chat="chat")
     await agent.run("and now?", chat="chat")
     chat = await store.chat("chat")
-    made = [await sent(chat, number) for number in (1, 2, 3)]
+    made = [await rebuild_request(chat, number) for number in (1, 2, 3)]
     assert [one.payload for one in made] == payloads
     assert [(one.proved, one.rebuilt) for one in made] == [(True, one.recorded) for one in made]
     assert [one.number for one in made] == [1, 2, 3]
-    assert await sent(chat, seq=made[1].seq) == made[1]
+    assert await rebuild_request(chat, seq=made[1].seq) == made[1]
     assert msgspec.json.decode(msgspec.json.encode(made[0]))["provider"] == provider
 
 
@@ -56,10 +56,10 @@ async def test_what_may_be_secret_is_not_kept_so_only_the_model_can_make_the_req
     chat = await store.chat("chat")
     lines = b"".join([data async for data in chat.export_bytes()])
     assert b"s3cret" not in lines
-    alone = await sent(chat, 1)
+    alone = await rebuild_request(chat, 1)
     assert (alone.proved, alone.payload) == (None, None)
     assert "give the agent" in alone.why
-    with_it = await sent(chat, 1, payload=model.payload)
+    with_it = await rebuild_request(chat, 1, payload=model.payload)
     assert (with_it.proved, with_it.payload) == (True, payloads[0])
 
 
@@ -68,37 +68,37 @@ async def test_a_model_with_code_of_its_own_is_not_taken_for_another_of_its_prov
     model = OwnCode(["done"])
     await Agent(model=model, store=store).run("hi", chat="chat")
     chat = await store.chat("chat")
-    assert (await sent(chat, 1)).proved is None
-    assert (await sent(chat, 1, payload=model.payload)).payload == model.payloads[0]
+    assert (await rebuild_request(chat, 1)).proved is None
+    assert (await rebuild_request(chat, 1, payload=model.payload)).payload == model.payloads[0]
 
 
 async def test_a_request_of_a_log_that_was_changed_is_not_proved() -> None:
     chat = await talked(Store.memory(), "Where is order 7?")
     result = await first(chat, ToolReturned)
     other = await edited(chat, result.seq, parts=(Text("lost"),))
-    assert [(await sent(other, number)).proved for number in (1, 2)] == [True, False]
+    assert [(await rebuild_request(other, number)).proved for number in (1, 2)] == [True, False]
 
 
 async def test_what_was_erased_cannot_be_proved_and_is_no_failure() -> None:
     store = Store.memory()
     chat = await talked(store, "Where is order 7?")
     await chat.redact((await first(chat, ToolReturned)).seq)
-    found = await sent(chat, 2)
+    found = await rebuild_request(chat, 2)
     assert (found.proved, found.why) == (None, "some of what the model saw was erased since")
 
 
 async def test_a_call_that_an_embedder_wrote_by_hand_is_not_provable() -> None:
     chat = await Store.memory().chat("chat")
     await chat.record(ModelCalled("m", "0" * 32))
-    assert (await sent(chat, 1)).proved is None
+    assert (await rebuild_request(chat, 1)).proved is None
     with pytest.raises(NoSuchPoint, match="no model call 2; there are 1"):
-        await sent(chat, 2)
+        await rebuild_request(chat, 2)
     await chat.user("hi")
     with pytest.raises(NoSuchPoint, match="no model call"):
-        await sent(chat, seq=2)
+        await rebuild_request(chat, seq=2)
 
 
 async def test_an_answer_without_words_is_a_request_like_any_other() -> None:
     store = Store.memory()
     await Agent(model=ScriptedModel([ModelReply()]), store=store).run("hi", chat="chat")
-    assert (await sent(await store.chat("chat"), 1)).proved is True
+    assert (await rebuild_request(await store.chat("chat"), 1)).proved is True

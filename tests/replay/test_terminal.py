@@ -15,14 +15,14 @@ from chatfold.replay.inspect.times import ago, clock, iso
 from chatfold.replay.terminal import (
     Cell,
     columns,
-    counted,
     fit,
-    padded,
+    join_by_tabs,
+    pad,
+    paint,
+    plural,
     printable,
     printable_lines,
     short,
-    styled,
-    tabbed,
     wants_colour,
     width,
 )
@@ -85,8 +85,8 @@ def test_lines_stay_lines() -> None:
 def test_a_text_fits(text: str, cells: int) -> None:
     text = printable(text)
     assert width(fit(text, cells)) <= cells
-    assert width(padded(text, cells)) == cells
-    assert width(padded(text, cells, right=True)) == cells
+    assert width(pad(text, cells)) == cells
+    assert width(pad(text, cells, right=True)) == cells
     if width(text) <= cells:
         assert fit(text, cells) == text
 
@@ -105,15 +105,15 @@ def test_a_row_is_not_wider_than_the_terminal(row: list[Cell], wide: int, colour
 
 @given(st.lists(cells, min_size=1, max_size=5))
 def test_a_pipe_is_given_every_field_whole(row: list[Cell]) -> None:
-    fields = tabbed(row).split("\t")
+    fields = join_by_tabs(row).split("\t")
     assert fields == [printable(cell.text) for cell in row]
 
 
 def test_a_style_is_taken_back_and_blanks_have_none() -> None:
-    assert styled("x", "red", colour=True) == "\x1b[31mx\x1b[0m"
-    assert styled("x", "red", colour=False) == "x"
-    assert styled("  ", "red", colour=True) == "  "
-    assert styled("", "red", colour=True) == ""
+    assert paint("x", "red", colour=True) == "\x1b[31mx\x1b[0m"
+    assert paint("x", "red", colour=False) == "x"
+    assert paint("  ", "red", colour=True) == "  "
+    assert paint("", "red", colour=True) == ""
 
 
 @given(st.integers(0, 2**63 - 1) | st.integers(0, 999_999))
@@ -133,7 +133,7 @@ def test_numbers() -> None:
         "183k",
         "1.2M",
     ]
-    assert [counted(number, "turn") for number in (0, 1, 2)] == ["0 turns", "1 turn", "2 turns"]
+    assert [plural(number, "turn") for number in (0, 1, 2)] == ["0 turns", "1 turn", "2 turns"]
 
 
 class Stream:

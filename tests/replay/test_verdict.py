@@ -22,12 +22,12 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.shapes import PROMPT_RULES
-from chatfold.replay.redact import redacted
+from chatfold.replay.redact import redact_chat
 from chatfold.replay.redact_rules import Rules
 from chatfold.replay.verify.divergence import Divergence, Verdict, first_change
 from chatfold.replay.verify.junit import junit
 from chatfold.replay.verify.rehearsal import RedactedRecording, rehearse
-from chatfold.replay.verify.requests import sent
+from chatfold.replay.verify.requests import rebuild_request
 from chatfold.replay.verify.verdict import verdict
 from tests.support.debugger.recorded_bot import build, edited, first, talked
 
@@ -199,7 +199,7 @@ def test_the_first_place_is_told_and_long_values_are_cut_around_it() -> None:
 async def test_what_was_left_out_of_an_export_is_no_divergence(tmp_path: Path) -> None:
     async with Store.memory() as store:
         chat = await talked(store)
-        found = await redacted(chat, Rules.parse(["text:order"]))
+        found = await redact_chat(chat, Rules.parse(["text:order"]))
         await found.export(tmp_path / "shared.jsonl")
         shared = await store.import_chat(tmp_path / "shared.jsonl", "shared")
         told = await verdict(shared)
@@ -230,7 +230,7 @@ async def test_a_request_of_other_rules_is_neither_proof_nor_divergence() -> Non
     found = await verdict(chat)
     assert (found.ok, found.unprovable, found.proved) == (True, 1, found.model_calls - 1)
     assert found.other_rules == (PROMPT_RULES + 7,)
-    made = await sent(chat, 1)
+    made = await rebuild_request(chat, 1)
     assert (made.proved, made.why) == (None, f"not provable: made by prompt rules {PROMPT_RULES + 7}")
 
 
