@@ -145,7 +145,7 @@ class Out:
         (self._sink or sys.stdout).flush()
 
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    async def watching(self) -> AsyncIterator[None]:
         """Whoever waits inside for something to write is told when nobody reads it any more: ``BrokenPipeError``."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
@@ -174,7 +174,7 @@ class Out:
     # --- a pager, and progress ---------------------------------------------------------------------------
 
     @contextmanager
-    def paged(self) -> Iterator[None]:
+    def paging(self) -> Iterator[None]:
         """What is written inside goes through a pager, if it is read on a terminal. It is started when there is something."""
         self._command = _pager() if self._pager else []
         leaving = suppress(BrokenPipeError) if self._command else nullcontext()  # before the end

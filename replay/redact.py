@@ -137,7 +137,7 @@ class Redaction:
         return entry
 
     def text(self, text: str) -> str:
-        return self._rules.applied(text, self._found, without=self._without)
+        return self._rules.apply(text, self._found, without=self._without)
 
     def name(self, name: str) -> str:
         """Of something that other entries name, too."""
@@ -219,7 +219,7 @@ class Redaction:
                 return self.text(value)
             case int() | float():
                 found: dict[str, int] = {}
-                shown = self._rules.applied(str(value), found, number=True, without=self._without)
+                shown = self._rules.apply(str(value), found, number=True, without=self._without)
                 return self._count(found, shown) if found else value
             case bytes():
                 try:
@@ -334,7 +334,7 @@ async def redact_chat(moment: Moment, rules: Rules) -> Redacted:
     data = {"rules": rules.labels, "entries": last.seq, "replaced": report.count, "first": redaction.first}
     note = Entry(last.seq + 1, last.ts, Noted(REDACTED_EXPORT, data), prev=last.link)
     log = _RedactedLog(now.log, now.key, redaction, note)
-    key = rules.applied(now.key, {})
+    key = rules.apply(now.key, {})
     return Redacted(Moment(log, key, Opened(view.then(note), [])), report)
 
 

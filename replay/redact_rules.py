@@ -75,7 +75,7 @@ class Rules:
     def labels(self) -> list[str]:
         return [rule.label for rule in self.rules]
 
-    def applied(
+    def apply(
         self, text: str, found: dict[str, int], *, number: bool = False, without: Container[str] = ()
     ) -> str:
         """The text after all rules. ``found``: how often each rule was needed so far; ``without``: rules that are not."""

@@ -234,7 +234,7 @@ class _Stepper:
                 await task
 
     def _draw(self) -> None:
-        shown = self._panes.shown(self._state)
+        shown = self._panes.compose(self._state)
         self._terminal.draw(frame(shown, self._terminal.size, colour=self._colour))
 
     def _tell(self, text: str) -> None:

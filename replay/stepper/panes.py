@@ -35,7 +35,7 @@ class Panes:
         self._is_painting = False
         self._names: tuple[Hashable, dict[int, str]] = (None, {})
 
-    def shown(self, state: State) -> Shown:
+    def compose(self, state: State) -> Shown:
         chat = self._session.replay.chat
         known = chat[contexts]
         has_picture = self._pictured[0] == state.chat

@@ -105,7 +105,7 @@ async def _show(out: Out, before: Moment, after: Moment, what: str, shape: SentS
     if out.json:
         out.value(value)
     else:
-        with out.paged():
+        with out.paging():
             out.show(lines)
     return differs
 
@@ -143,7 +143,7 @@ async def why(out: Out, store: str | None, *, address: str, text: str, most: int
         return DIFFERENT
     if not found.exact:
         out.note("nothing holds this exact text; these hold its words")
-    with out.paged():
+    with out.paging():
         for one in found.traces:
             out.show(trace_lines(one, show_place(store) if store else ""))
     if found.total > len(found.traces):

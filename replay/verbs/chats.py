@@ -45,7 +45,7 @@ async def ls(
         )
     count = most if most is not None else (20 if out.is_terminal else 0)
     shown = rows[:count] if count else rows
-    with out.paged():
+    with out.paging():
         for row in shown:
             out.row(row, list(_cells(row, plain=out.is_plain)))
     if not rows:
@@ -84,7 +84,7 @@ async def tree(out: Out, store: str | None, *, chat: str | None, whole: bool) ->
         listed = [one async for one in place.chats()]
         key = "" if whole or not chat else await _key(store, chat)
     branches = family(listed, key) if key else forest(listed, alone=whole)
-    with out.paged():
+    with out.paging():
         out.show(tree_lines(branches, key, plain=out.is_plain))
     return 0
 
@@ -132,7 +132,7 @@ async def search(out: Out, store: str | None, *, query: str, chat: str, most: in
             hits = await _search(out, place, one, query, most + 1, kinds)
             found = nlargest(most + 1, [*found, *hits], key=lambda hit: (hit.ts, hit.chat, hit.seq))
             tell(number, len(keys))
-    with out.paged():
+    with out.paging():
         for hit in found[:most]:
             out.row(hit, [Cell(f"{hit.chat}@{hit.seq}", 34, "cyan"), Cell(hit.preview)])
     if len(found) > most:

@@ -52,7 +52,7 @@ async def context(
     """
     async with chat_of(store, address) as (chat, meant):
         moment = await moment_meant(chat, meant)
-        with out.paged():
+        with out.paging():
             if stays:
                 await _show_lifetimes(out, moment)
                 return
@@ -152,7 +152,7 @@ async def messages(
         elif out.json:
             out.value(Shown(moment.key, moment.seq, shape, mark, made))
         else:
-            with out.paged():
+            with out.paging():
                 if shape == "neutral":
                     out.show(message_lines(made, plain=out.is_plain and not out.raw))
                 else:
@@ -173,7 +173,7 @@ async def _show_request(out: Out, chat: Moment, number: int, *, only_hash: bool)
     elif out.json:
         out.value(found)
     else:
-        with out.paged():
+        with out.paging():
             out.words(
                 (f"call {found.number}", "bold"),
                 f" · {found.chat}@{found.seq} · {found.provider} {found.model}",

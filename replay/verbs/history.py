@@ -71,7 +71,7 @@ async def log(
     is_wanted = kind_filter(parse_kinds(kind), errors=errors)
     async with chat_of(store, address) as (chat, meant):
         first, last = await range_of(chat, meant)
-        with nullcontext() if follow else out.paged():
+        with nullcontext() if follow else out.paging():
             if by_turn:
                 return await _show_turns(out, chat, first, last, most, errors=errors, reverse=reverse)
             tell = out.progress("looking through entries")
@@ -121,7 +121,7 @@ async def _forks(store: str | None, chat: str) -> dict[int, list[str]]:
 
 async def _follow(out: Out, chat: Chat, last: int, is_wanted: Wanted, text: str) -> None:
     out.flush()
-    async with out.watched():
+    async with out.watching():
         async for moment in chat.moments(last):
             entry = moment.opened.recent[-1]
             if not is_wanted(entry) or (text and not holds(entry.event, text)):
@@ -172,7 +172,7 @@ async def show(out: Out, store: str | None, *, address: str) -> None:
         if out.json:
             out.value(view)
             return
-        with out.paged():
+        with out.paging():
             out.show(event_lines(view))
 
 

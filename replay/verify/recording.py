@@ -174,7 +174,7 @@ class Recording(MemoryStorage):
                 self.halt("ended")
             match wanted[0], self.entries[at].event:
                 case ToolReturned(call=call), ToolReturned(call=first) if first != call:
-                    if not self.is_in_flight(first) or not await self.moved():
+                    if not self.is_in_flight(first) or not await self.wait_for_append():
                         return at
                 case _:
                     return at
@@ -182,7 +182,7 @@ class Recording(MemoryStorage):
     def is_in_flight(self, call: str) -> bool:
         return call in self._in_flight
 
-    async def moved(self) -> bool:
+    async def wait_for_append(self) -> bool:
         """Waits until something was appended; False if nobody is about to: in a rehearsal nothing takes any time."""
         at = self.at
         for _ in range(_PATIENCE):
@@ -199,9 +199,9 @@ class Recording(MemoryStorage):
             case [*before, Entry(event=RunFinished(outcome="cancelled" | "failed" as how))]:
                 if how == "cancelled" or before:  # by somebody, or with tools that never came back
                     await self.end_as_recorded()
-        self.missed(found)
+        self.miss(found)
 
-    def missed(self, found: Divergence) -> NoReturn:
+    def miss(self, found: Divergence) -> NoReturn:
         at = self._next()
         if at is not None and at != self._begun_again:
             self._begun_again, self.divergence = at, found

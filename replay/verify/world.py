@@ -100,7 +100,7 @@ class Rehearsed:
                 case []:
                     recording.halt("ended")
                 case [Entry(event=ToolReturned(call=other)), *_] if recording.is_in_flight(other):
-                    if await recording.moved():
+                    if await recording.wait_for_append():
                         continue
             await recording.differs(_miss(recording, f"tool {tool.name}", call.call))
 
@@ -120,7 +120,7 @@ class Rehearsed:
         match self._recording.next():
             case Entry(event=Noted(name=drawn, data=value)) if drawn == f"{DRAWN}{name}":
                 return value
-        return self._recording.missed(_miss(self._recording, f"{DRAWN}{name}", "drawn"))
+        return self._recording.miss(_miss(self._recording, f"{DRAWN}{name}", "drawn"))
 
 
 def _answer(usage: dict[str, int], stop: str, said: Iterable[Event]) -> ModelReply:

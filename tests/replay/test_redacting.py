@@ -58,7 +58,7 @@ def shown(rules: list[str], *some: Event) -> list[Event]:
 
 
 def applied(rule: str, text: str) -> str:
-    return Rules.parse([rule]).applied(text, {})
+    return Rules.parse([rule]).apply(text, {})
 
 
 # --- the law ---------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ async def test_any_keys_on_any_chat_leave_a_cursor_and_a_screen(
             async for _ in panes.rest(state, size):
                 pass
             assert panes.is_done(state, size)
-            shown: Shown = panes.shown(state)
+            shown: Shown = panes.compose(state)
             assert list(session.lines) == shown.detail, "what is shown can be chosen"
             assert state.cursor in {0, *(row.seq for row in shown.rows)}
             assert all(
