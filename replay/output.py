@@ -12,7 +12,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import IO, Any
 
@@ -223,6 +232,17 @@ class Out:
             sys.stderr.flush()
 
         return tell
+
+    async def counting(
+        self, what: str, pieces: AsyncIterable[bytes], whole: int | None = None
+    ) -> AsyncGenerator[bytes]:
+        """The pieces, with progress by their bytes, of ``whole`` if that is known."""
+        tell, done = self.progress(what), 0
+        async for piece in pieces:
+            done += len(piece)
+            tell(done, whole)
+            yield piece
+        tell(done, done)
 
 
 def _wait(process: "subprocess.Popen[str]") -> None:

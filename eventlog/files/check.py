@@ -1,6 +1,7 @@
 """check: what is wrong with a chat. It changes nothing, reads each segment once, and holds one of them at a time."""
 
 import stat
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from chatfold.eventlog.files.segment import Tail, parse_segment_name
 from chatfold.eventlog.files.survey import Flaw, SurveyedLine, survey_segment
 from chatfold.eventlog.files.watermark import HEAD_FILE
 from chatfold.eventlog.keys import KEY_FILE
+
+Progress = Callable[[int, int], None]
+"""Told how many segments were read, and of how many."""
 
 _OURS = {BLOBS, CACHE, ASIDE, ALONE_FILE, ERASED_FILE, LOCK_FILE, HEAD_FILE, KEY_FILE, POISON_FILE}
 
@@ -48,18 +52,20 @@ class Report(msgspec.Struct):
         return not any(problem.kind == "damaged" for problem in self.problems)
 
 
-def check(path: Path | str, *, full: bool = True, disk: Disk | None = None) -> Report:
+def check(
+    path: Path | str, *, full: bool = True, disk: Disk | None = None, progress: Progress | None = None
+) -> Report:
     """``full``: every line, seal and blob. Otherwise only names, headers, and the end of the log."""
     folder = open_folder(path, disk)
     before = folder.chat_identity()
     with folder.translating_deletion():
-        report = _report(folder, full=full)
+        report = _report(folder, progress, full=full)
     if not report.ok and folder.chat_identity() != before:
         raise ChatDeleted("the chat was deleted", chat=folder.chat, path=folder.path)
     return report
 
 
-def _report(folder: LogReader, *, full: bool) -> Report:
+def _report(folder: LogReader, progress: Progress | None, *, full: bool) -> Report:
     firsts = folder.segments()  # before any is read: a segment that another one follows is full
     report = Report(folder.path, segments=len(firsts))
     _check_names(folder, report)
@@ -76,6 +82,8 @@ def _report(folder: LogReader, *, full: bool) -> Report:
             continue
         following = firsts[index + 1] if index + 1 < len(firsts) else None
         link = _check_segment(folder, first, following, link, tail, report, elsewhere)
+        if progress is not None:
+            progress(index + 1, len(firsts))
     if full:
         _check_blobs(folder, report)
     report.problems = list(dict.fromkeys([*report.problems, *elsewhere]))

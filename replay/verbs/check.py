@@ -15,7 +15,7 @@ from chatfold.eventlog.places import address_of
 from chatfold.replay.command import DAMAGED, DIFFERENT, code_of, complete_chat, store_of, tell, verb
 from chatfold.replay.inspect.places import NoStore, is_chat_folder, key_of, store_place
 from chatfold.replay.output import Out
-from chatfold.replay.terminal import Cell
+from chatfold.replay.terminal import Cell, plural
 
 _WORDS = {0: "ok", DIFFERENT: "torn", DAMAGED: "damaged"}
 
@@ -71,7 +71,7 @@ async def check(out: Out, store: str | None, *, what: str | None, mend: bool, fa
 
 
 def _check(out: Out, folder: Path, *, mend: bool, fast: bool) -> int:
-    report = eventlog.check(folder, full=not fast)
+    report = eventlog.check(folder, full=not fast, progress=out.progress(f"checking {folder.name}, segments"))
     _print(out, report)
     if not mend or report.ok:
         return _severity(report)
@@ -95,9 +95,8 @@ def _print(out: Out, report: Report) -> None:
         facts = report.entries, report.segments, report.problems, report.lost, report.kept, report.unproven
         out.value(Checked(str(report.path), state, *facts))
         return
-    entries = "entry" if report.entries == 1 else "entries"
-    segments = "segment" if report.segments == 1 else "segments"
-    out.line(f"{state}: {report.path}: {report.entries} {entries} in {report.segments} {segments}")
+    size = f"{plural(report.entries, 'entry')} in {plural(report.segments, 'segment')}"
+    out.line(f"{state}: {report.path}: {size}")
     for problem in report.problems:
         at = f" at byte {problem.offset}" if problem.offset is not None else ""
         seq = f", seq {problem.seq}" if problem.seq is not None else ""

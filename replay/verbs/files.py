@@ -114,7 +114,7 @@ async def export(
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
         else:
-            await write_file(Path(path), _with_progress(out, pieces))
+            await write_file(Path(path), out.counting("exporting bytes", pieces))
     _tell(out, moment, form, path, report)
 
 
@@ -155,12 +155,3 @@ async def _transcript(moment: Moment, first: int, last: int) -> AsyncGenerator[b
     async for page in moment.log.pages(moment.key, first, last):
         yield "".join(map(document.of, page)).encode()
     yield document.end().encode()
-
-
-async def _with_progress(out: Out, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    tell, done = out.progress("exporting bytes"), 0
-    async for piece in pieces:
-        done += len(piece)
-        tell(done, None)
-        yield piece
-    tell(done, done)

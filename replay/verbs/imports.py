@@ -1,14 +1,15 @@
 """import: chats that other tools keep, or that were exported, into a store."""
 
 import os
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import click
 import msgspec
 
 from chatfold.agent import Store
-from chatfold.agent.exporting import is_export
+from chatfold.agent.exporting import is_export, read_chunks
+from chatfold.eventlog import ChatfoldError
 from chatfold.eventlog.places import address_of
 from chatfold.importers import Report, import_paths, known_homes
 from chatfold.importers.ledger import ledger_path
@@ -75,12 +76,24 @@ def tell(out: Out, report: Report) -> None:
 
 
 async def _import_export(out: Out, store: Store, path: Path, name: str) -> None:
-    chat = await store.import_chat(path, name)
+    key = name or path.name.removesuffix(".jsonl")
+    try:
+        async with aclosing(read_chunks(path)) as chunks:
+            pieces = out.counting("importing bytes", chunks, _size_of(path))
+            await store.log.storage.import_chat(key, pieces)
+    except ChatfoldError as error:
+        error.chat, error.path = error.chat or key, error.path or path
+        raise
+    chat = await store.chat(key)
     if out.json:
         out.value(Imported(chat.key, chat.seq, chat.view.head.link))
     else:
         out.line(chat.key)
         out.note(plural(chat.seq, "entry"))
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size
 
 
 def target_of(store: str | None) -> Path | str:

@@ -2,12 +2,14 @@
 
 import asyncio
 import io
+import itertools
 import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -338,3 +340,36 @@ def test_progress_is_for_people(quiet: bool, monkeypatch: pytest.MonkeyPatch) ->
     now[0] = 5.0
     tell(1, 2)
     assert told.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        (["replay", "last"], "replaying lexer-bug: "),
+        (["check"], "checking lexer-bug, segments: "),
+        (["export", "last", "-o", "new.jsonl"], "exporting bytes: "),
+        (["import", "chat.jsonl", "--name", "new"], "importing bytes: "),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_long_work_shows_progress_on_a_terminal_only(
+    args: list[str], what: str, is_terminal: bool, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here)
+    clock, begin = itertools.count(), Out.progress
+    told, shown = Terminal() if is_terminal else io.StringIO(), io.StringIO()
+
+    def slowly(out: Out, what: str) -> Callable[[int, int | None], None]:
+        tell = begin(out, what)
+        tell(1, 100)  # a second later: all that follows is done at once here
+        return tell
+
+    monkeypatch.setattr(Out, "progress", slowly)
+    monkeypatch.setattr("chatfold.replay.output.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(sys, "stderr", told)
+    monkeypatch.setattr(sys, "stdout", shown)
+    cli.main(args, standalone_mode=False)
+    assert (what in told.getvalue()) == is_terminal
+    assert what not in shown.getvalue()
+    assert what not in told.getvalue().rpartition("\x1b[K")[2], "it is taken away"
