@@ -21,7 +21,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -46,6 +46,12 @@ Durability: TypeAlias = Literal["full", "normal", "off"]
 
 All three survive a killed process; only ``full`` survives a power cut right after the append.
 """
+
+
+def check_durability(durability: object) -> None:
+    """ValueError for another word: an append would be as durable as nobody has asked for."""
+    if durability not in get_args(Durability):
+        raise ValueError(f"no such durability: {durability!r}; there are: {', '.join(get_args(Durability))}")
 
 
 _LOOK = 0.5  # seconds between two looks for chats that have changed

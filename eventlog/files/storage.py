@@ -41,7 +41,7 @@ from chatfold.eventlog.files.redact import find_family, redact_chats
 from chatfold.eventlog.files.seen import HistoryUnread
 from chatfold.eventlog.files.segment import SEGMENT_BYTES
 from chatfold.eventlog.files.writer import LogWriter
-from chatfold.eventlog.storage import Durability
+from chatfold.eventlog.storage import Durability, check_durability
 
 _ROUNDS = 3  # in which the history is read without the lock
 _SHORT = 32  # a segment that is shorter than this part of a full one stays open when it is forked
@@ -63,6 +63,7 @@ class FileStorage(FileReading):
         segment_bytes: int = SEGMENT_BYTES,
         disk: Disk | None = None,
     ) -> None:
+        check_durability(durability)
         super().__init__(Path(root), disk or Disk(), read_only=read_only)
         self._durability = durability
         self._clock = clock
