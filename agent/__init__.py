@@ -21,7 +21,7 @@ Where a line belongs:
 | ``live``, ``views``, ``kept_prompt`` | how a chat keeps up with its log; how a view is reached; the prompt that goes on |
 | ``messages``, ``client_history`` | what people and providers give, as events; what is new in a history that a client sent |
 | ``contexts``, ``compaction``, ``summary``, ``model_summary`` | pure decisions: which events change a context, what to hide, and behind which words |
-| ``exporting``, ``errors``, ``masking`` | files; what is refused; secrets as dots |
+| ``exporting``, ``errors``, ``checks``, ``masking`` | files; what is refused, and wrong types; secrets as dots |
 
 | agents | |
 |---|---|

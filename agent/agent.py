@@ -15,9 +15,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from types import NoneType
 from typing import Any, Self
 
 from chatfold.agent.chat import Chat
+from chatfold.agent.checks import check
 from chatfold.agent.compaction import DEFAULT, Policy, Summarise
 from chatfold.agent.conversations import Conversations
 from chatfold.agent.lanes import Lanes, WaitsForItself
@@ -80,8 +82,18 @@ class Agent(Conversations):
             raise TypeError(
                 f"model: expected OpenAIModel(…), AnthropicModel(…) or model_from(function), got {model!r}"
             )
-        if not isinstance(store, Store | Storage | Path | str | None):
-            raise TypeError(f"store: expected a Store or the place of one, got {store!r}")
+        check("store", store, Store, Storage, Path, str, NoneType, expected="a Store or the place of one")
+        check("tools", tools, Iterable, expected="a list of functions or Tools")
+        check("policy", policy, Policy, expected="a Policy")
+        check("limits", limits, Limits, expected="Limits(…)")
+        texts, functions = (
+            {"instructions": instructions, "name": name},
+            {"about": about, "summarise": summarise},
+        )
+        for given, text in texts.items():
+            check(given, text, str, expected="a text")
+        for given, function in (functions | {"send": send, "on_step": on_step}).items():
+            check(given, function, callable, NoneType, expected="a function")
         super().__init__(
             store if isinstance(store, Store) else Store.memory() if store is None else Store(store)
         )
@@ -280,6 +292,7 @@ class Agent(Conversations):
 
     async def _chat(self, chat: str | Chat | None) -> Chat:
         """None: the current conversation, a new one if there is none."""
+        check("chat", chat, str, Chat, NoneType, expected="the key of a chat, or a Chat")
         if chat is None:
             return self.conversation or await self.new_conversation(new_id("chat"))
         return await self.store.chat(chat) if isinstance(chat, str) else chat

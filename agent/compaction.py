@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
+from chatfold.agent.checks import check, check_fields
 from chatfold.agent.errors import PromptTooLarge, SummaryFailed
 from chatfold.agent.summary import Material
 from chatfold.eventlog import Compacted, Entry, Event
@@ -47,6 +48,9 @@ class Policy(msgspec.Struct, frozen=True):
     above: int | None = None  # messages; more of them are a reason to compact, too
     summary: int = 2_000  # tokens a summary may have
     timeout: float = 120.0  # seconds it may take
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @classmethod
     def default(cls) -> Self:
@@ -115,6 +119,7 @@ async def compact(
     chat: "Chat", policy: Policy, summarise: Summarise, trigger: str, count: Counter = estimate
 ) -> list[Entry]:
     """See ``Chat.compact``."""
+    check("policy", policy, Policy, expected="a Policy")
     done = await _compact_once(chat, policy, summarise, trigger, count)
     # What was injected twice was shown once: it is shown again when the first is hidden.
     while done and policy.budget is not None and await _tokens(chat, count) > policy.budget:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from chatfold.agent.checks import check_fields
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of an agent. ``Agent(limits=Limits(steps=10))``; the others stay as they are.
@@ -24,3 +26,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     debounce_most: float = 2.0
     grace: float = 5.0
     tell_time: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -18,9 +18,11 @@ from weakref import WeakSet
 import msgspec
 
 from chatfold.agent.chat import Chat
+from chatfold.agent.checks import check
 from chatfold.agent.exporting import is_export, read_chunks
 from chatfold.agent.views import Later, open_view
 from chatfold.eventlog import ChatfoldError, Durability, Head, Log, MemoryStorage, Storage, storage_of
+from chatfold.eventlog.keys import folder_name
 from chatfold.eventlog.storage import Change, ChatRow
 from chatfold.projections import (
     STANDARD,
@@ -70,6 +72,9 @@ class Store:
         durability: Durability = "full",
         read_only: bool = False,
     ) -> None:
+        check("place", place, Path, str, Storage, expected="a folder, an address, or a Storage")
+        for one in projections:
+            check("projections", one, Projection, expected="what @projection makes")
         if isinstance(place, Path | str):
             place = storage_of(place, durability=durability, read_only=read_only)
         self.log = Log(place)
@@ -104,6 +109,7 @@ class Store:
 
         Raises ``InvalidKey`` for an empty key, ``CorruptLog`` if what was durable is missing or changed.
         """
+        folder_name(key)  # the same keys are refused everywhere
         opened = await open_view(self.log, key, projections=self._projections, later=self._later)
         chat = Chat(self.log, key, opened, self._later)
         self._chats.add(chat)

@@ -393,9 +393,11 @@ class Chat(Moment):
         """Appends events and messages as one: all of them, durable on return, or none. Gives their entries.
 
         A message is an event, the dict of a provider, or the object of its SDK. ``after``: only if nothing came after this seq, else
-        ``Conflict``. ``id``: recorded once, however often it is said; with other content it is ``IdConflict``. ``said_at``: when it
-        was said, if that was not now. Raises ``InvalidEvent`` for what cannot be recorded. ``keys``: one for each event, or None: an event whose key was used before
-        is not recorded again.
+        ``Conflict``. ``id``: recorded once, however often it is said; with other content it is ``IdConflict``. ``keys``: one for each
+        event, or None: an event whose key was used before is not recorded again. ``said_at``: when it was said, if that was not now.
+        ``durability``: of this append, if it is not the store's. Raises ``InvalidEvent`` for what cannot be recorded.
+
+            await chat.record(reply.choices[0].message, id=reply.id)
         """
 
     @property

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
+from chatfold.agent.checks import check
 from chatfold.agent.messages import Given, ToolCall, events_of
 from chatfold.agent.models import ModelReply, Piece, Request
 from chatfold.agent.models.openai import openai_payload
@@ -23,8 +24,7 @@ def model_from(function: Callable[..., Awaitable[Reply]], *, name: str = "") -> 
     The reply is a text, a provider's message, as a dict or as its SDK's object, or a ``ModelReply``. What the function raises ends
     the run, but a refusal of a prompt that is too long, in whatever words, makes the run compact and ask again.
     """
-    if not callable(function):
-        raise TypeError(f"model_from: expected an async function, got {function!r}")
+    check("model_from", function, callable, expected="an async function")
     return FunctionModel(function, name or getattr(function, "__name__", "function"))
 
 
@@ -46,7 +46,9 @@ class FunctionModel:
     async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
         messages = payload["messages"]
         given = (messages, payload.get("tools", [])) if self._takes_tools else (messages,)
-        yield _reply(await self._function(*given))
+        answer = self._function(*given)
+        check("model_from", answer, Awaitable, expected="an async function, which gives something to await")
+        yield _reply(await answer)
 
 
 def _reply(said: Reply) -> ModelReply:

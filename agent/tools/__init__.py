@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, overloa
 
 import msgspec
 
+from chatfold.agent.checks import check
 from chatfold.agent.messages import ToolCall, result_parts
 from chatfold.agent.models import ToolSpec
 from chatfold.agent.threads import in_thread
@@ -105,6 +106,7 @@ def tool(
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+        check("tool", function, callable, expected="a function")
         given = name or function.__name__
         arguments = _arguments(given, function)
         convert = make_converter(arguments, strict=False)

@@ -1,0 +1,20 @@
+"""Wrong types are refused where they are given, in words."""
+
+from typing import Any
+
+import msgspec
+
+
+def check(name: str, value: object, *kinds: Any, expected: str) -> None:
+    """TypeError unless the value is of one of these kinds; ``callable`` is one, too. ``expected``: what it should be, in words."""
+    if not any(callable(value) if kind is callable else isinstance(value, kind) for kind in kinds):
+        raise TypeError(f"{name}: expected {expected}, got {value!r}")
+
+
+def check_fields(struct: msgspec.Struct) -> None:
+    """TypeError, with the name of the field, unless the values are of the types that the struct says."""
+    for field in msgspec.structs.fields(struct):
+        try:
+            msgspec.convert(getattr(struct, field.name), field.type)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"{type(struct).__name__}({field.name}=…): {error}") from None
