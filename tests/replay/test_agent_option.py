@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from chatfold.agent import Agent, ScriptedModel, Store
-from tests.support.debugger.commanded import assert_one_line, command, contents, environment, run
+from tests.support.debugger.commanded import assert_one_line, command, contents, environment, lines, run
 
 BUILD = """
 from chatfold.agent import Agent, ScriptedModel
@@ -61,6 +61,30 @@ def in_process(agent: str, store: Path) -> "subprocess.CompletedProcess[str]":
     """Where nothing was imported before."""
     program = command("replay", "chat", "--agent", agent)
     return subprocess.run(program, env=environment(store), capture_output=True, text=True, check=False)
+
+
+# --- rerun -----------------------------------------------------------------------------------------------
+
+
+def test_rerun_asks_first_and_may_ask_another_model(store: Path, project: Path) -> None:
+    write("bot.py")
+    args = ("rerun", "chat@t1", "--agent", "bot.py:build", "--name", "again")
+    before = contents(store)
+    refused = run(*args, store=store)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "asks a real model" in refused.stderr
+    assert "--yes" in refused.stderr
+    assert contents(store) == before
+    [done] = lines(run(*args, "--model", "another", "--yes", "--json", store=store))
+    assert (done["fork"], done["outcome"], done["text"]) == ("again", "done", "hello again")
+    models = [
+        one["entry"]["event"]["model"]
+        for seq in (
+            row["seq"] for row in lines(run("log", "again", "--kind", "asked", "--json", store=store))
+        )
+        for one in lines(run("show", f"again@{seq}", "--json", store=store))
+    ]
+    assert models == ["another"]
 
 
 # --- whose code ------------------------------------------------------------------------------------------
