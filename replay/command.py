@@ -84,15 +84,15 @@ _COMMON = (
         help="The store. Default: $CHATFOLD_STORE, or the one in this folder.",
     ),
     click.Option(["--json", "as_json"], is_flag=True, help='For programs: JSON objects with "v":1.'),
-    click.Option(["--raw"], is_flag=True, help="Text as it is, whatever it does to your terminal."),
+    click.Option(["--raw"], is_flag=True, help="Print text as it is, even if it controls your terminal."),
     click.Option(
         ["--color"],
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         help="Default: on a terminal, unless NO_COLOR is set.",
     ),
-    click.Option(["--no-pager", "pager"], flag_value=False, default=True, help="Not through a pager."),
-    click.Option(["--quiet"], is_flag=True, help="No progress, no remarks."),
+    click.Option(["--no-pager", "pager"], flag_value=False, default=True, help="Do not use a pager."),
+    click.Option(["--quiet"], is_flag=True, help="Print no progress and no remarks."),
 )
 
 

@@ -211,7 +211,11 @@ class Deleted(msgspec.Struct, frozen=True):
 
 @verb("chatfold delete lexer-bug-what-if-1", "chatfold delete --older 90d")
 @click.argument("chats", metavar="[CHAT]...", nargs=-1, shell_complete=complete_chat)
-@click.option("--older", default="", help="Every chat that was last active before: 90d, 12h, 2026-01-31.")
+@click.option(
+    "--older",
+    default="",
+    help="Every chat that was not active for so long, or since then: 90d, 12h, 2026-01-31.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 async def delete(out: Out, store: str | None, *, chats: tuple[str, ...], older: str, yes: bool) -> int:
     """Delete whole chats, for good. Forks of them stay.

@@ -21,9 +21,11 @@ from chatfold.replay.terminal import Cell, plural
 
 @verb("chatfold ls", "chatfold ls -q lexer --since -2d", "chatfold ls --json | jq -r .key")
 @click.option("-n", "most", type=click.IntRange(0), help="How many; 0: all. Default: 20 on a terminal.")
-@click.option("-q", "query", default="", help="Only those with this text in the key, the title or the end.")
-@click.option("--since", default="", help="Only those active since a time: -2h, 2026-11-15T10:00.")
-@click.option("--forks/--no-forks", default=None, help="Only forks, or none of them.")
+@click.option(
+    "-q", "query", default="", help="Only chats with this text in the key, the title or the last message."
+)
+@click.option("--since", default="", help="Only chats active since a time: -2h, 2026-11-15T10:00.")
+@click.option("--forks/--no-forks", default=None, help="Only forks, or no forks.")
 @click.option("--sort", "order", type=click.Choice(["time", "turns", "messages", "key"]), default="time")
 async def ls(
     out: Out, store: str | None, *, most: int | None, query: str, since: str, forks: bool | None, order: Order
@@ -116,7 +118,7 @@ class Found(msgspec.Struct, frozen=True):
 @click.option("-n", "most", default=20, type=click.IntRange(1), help="Show at most N hits.")
 @click.option("--kind", default="", help="Only these kinds: user,call,compacted or message_added.")
 async def search(out: Out, store: str | None, *, query: str, chat: str, most: int, kind: str) -> int:
-    """Find all words of the query in whatever was ever said: archived, compacted, rewound. "…" is one word with its blanks.
+    """Find all words of the query in everything that was ever said: archived, compacted or rewound too. "…" is one word with its blanks.
 
     The newest hits of all chats come first.
     """

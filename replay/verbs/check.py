@@ -45,7 +45,7 @@ class Checked(msgspec.Struct, frozen=True):
 )
 @click.option("--fast", is_flag=True, help="Only names, headers and the end of each log.")
 async def check(out: Out, store: str | None, *, what: str | None, mend: bool, fast: bool) -> int:
-    """Is every byte as it was written? Of a chat, a chat's folder, or every chat of a store.
+    """Check that every byte is as it was written: of a chat, a chat's folder, or every chat of a store.
 
     Exit code 0: healthy. 1: a torn tail, which the next writer sets aside. 4: damaged.
     """

@@ -114,7 +114,7 @@ class Shown(msgspec.Struct, frozen=True):
 @click.option(
     "--as", "shape", type=click.Choice(get_args(SentShape)), default="neutral", help="In a provider's shape."
 )
-@click.option("--model", default="", help="The model they are for: some take their reasoning back.")
+@click.option("--model", default="", help="The model to write for: some are given their reasoning back.")
 @click.option("--hash", "only_hash", is_flag=True, help="Only the fingerprint.")
 @click.option(
     "--for-call", "number", type=int, help="The request of this number, whole and proved; -1: the last."
@@ -129,7 +129,7 @@ async def messages(
     only_hash: bool,
     number: int | None,
 ) -> int:
-    """Show what the model is sent next, or would have been at a point of the past.
+    """Show what the model would be sent next, or at an earlier point.
 
     --for-call makes a past request again, with its system text and tools, and compares its fingerprint with the recorded one.
     The exit code is 1 if they differ. 'chatfold log CHAT --kind asked' lists the requests.

@@ -32,7 +32,7 @@ class Copied(msgspec.Struct, frozen=True):
 async def copy(out: Out, store: str | None, *, source: str, target: str, chats: tuple[str, ...]) -> int:  # noqa: ARG001
     """Copy chats from the store SRC into the store DST, line for line; each is verified on its way.
 
-    Broken off, it is run again: what is there is not copied twice. Exit code 1: DST has another chat of the same key, which is left
+    If it is interrupted, run it again: nothing is copied twice. Exit code 1: DST has another chat of the same key, which is left
     as it is.
     """
     worst = 0

@@ -56,8 +56,8 @@ class Exported(msgspec.Struct, frozen=True):
     metavar="RULE",
     help="Leave out: secrets, emails, phones, paths, text:…, re:…, @FILE.",
 )
-@click.option("--model", default="", help="For a provider's shape: the model it is for.")
-@click.option("--force", is_flag=True, help="Replace the file, if it is there.")
+@click.option("--model", default="", help="With a provider's shape: the model to write for.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 async def export(
     out: Out,
     store: str | None,
@@ -73,13 +73,13 @@ async def export(
 
     CHAT@A..B writes what came after A, up to B, as markdown or html, and nothing of the rest.
 
-    With --redact the rules are applied before anything is written, and what they found is reported on stderr. The file is there
-    when it is complete, or not at all.
+    With --redact the rules are applied before anything is written, and what they found is reported on stderr. The file
+    appears when it is complete, or not at all.
     """
     form = form or _ENDINGS.get(Path(path).suffix.lower(), "jsonl")
     rules = Rules.parse(given)
     if form != "ship" and path != "-" and not force and os.path.exists(path):  # noqa: ASYNC240, PTH110 (once)
-        raise click.UsageError(f"{shlex.quote(path)} is there already: --force replaces it")
+        raise click.UsageError(f"{shlex.quote(path)} exists already; --force replaces it")
     async with chat_of(store, address) as (chat, meant):
         moment: Moment = chat
         first, last = await range_of(chat, meant)

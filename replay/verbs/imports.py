@@ -35,15 +35,19 @@ class Imported(msgspec.Struct, frozen=True):
     name="import",
 )
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--name", default="", help="The key of the chat, if it is one. Default: by its id or its file.")
+@click.option(
+    "--name",
+    default="",
+    help="The key of the chat, if it is only one. Default: made from its id or its file.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would come in, and write nothing.")
 async def import_(out: Out, store: str | None, *, paths: tuple[Path, ...], name: str, dry_run: bool) -> None:
-    """Chats of other tools into the store: files, folders or whole homes. Prints a key for each chat that got something new.
+    """Bring chats of other tools into the store: files, folders or whole homes. Prints the key of each chat that got something new.
 
-    Without a path: what Codex and Claude Code keep in your home.
+    Without a path it takes what Codex and Claude Code keep in your home.
 
-    Recognised by what is in the file: sessions of Codex and Claude Code, .ship folders, conversation JSONL, messages of OpenAI,
-    Anthropic and the AI SDK. Run it again, and what is new follows. What cannot be read is named, and the rest is imported.
+    Files are recognised by their content: sessions of Codex and Claude Code, .ship folders, conversation JSONL, messages of OpenAI,
+    Anthropic and the AI SDK. Run it again to bring in what is new. What cannot be read is named, and the rest is imported.
 
     A chat that 'chatfold export' wrote comes in entry for entry the same; or not at all, if it is not whole.
     """

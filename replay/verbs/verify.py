@@ -185,10 +185,14 @@ class Rerun(msgspec.Struct, frozen=True):
     "chatfold rerun last@t1 --agent bot:build --model gpt-5-mini --tools read_file --yes",
 )
 @click.argument("address", shell_complete=complete_chat)
-@click.option("--yes", is_flag=True, help="Do not ask: a real model answers, which may cost something.")
+@click.option("--yes", is_flag=True, help="Do not ask first: a real model answers, which may cost something.")
 @click.option("--model", default="", help="Another model of the same provider.")
 @click.option("--agent", required=True, help="MODULE:FUNCTION or FILE.py:FUNCTION that makes the agent.")
-@click.option("--tools", default="recorded", help="recorded, live, or by commas those that run for real.")
+@click.option(
+    "--tools",
+    default="recorded",
+    help="recorded, live, or the names of those to run for real, separated by commas.",
+)
 @click.option("--name", default=None, help="The key of the fork.")
 async def rerun(
     out: Out,

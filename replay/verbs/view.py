@@ -35,7 +35,7 @@ async def view(
 ) -> None:
     """The debugger in a browser: what the model saw at any point, what left its sight, when and why. Ctrl-C ends it.
 
-    The page is for you alone: this machine, this user, whoever has the link. It reads; --write lets it fork.
+    Only somebody on this machine who has the link can open the page. It only reads, unless --write lets it fork.
     """
     try:
         from chatfold.replay.web.desk import Desk  # noqa: PLC0415 (an extra)
