@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,7 @@ def test_an_error_that_nobody_foresaw_gives_the_terminal_back_too(story: Path) -
 def test_it_can_be_stopped_and_goes_on(story: Path) -> None:
     with Pty(story, "chat") as it:
         it.until("e16 / 16")
+        assert it.state()[3] & termios.NOFLSH, "what is on its way to the screen arrives whole"
         it.press("\x1a")
         it.until(lambda screen: not screen.modes["1049"])
         os.waitpid(it.process.pid, os.WUNTRACED)
