@@ -290,13 +290,6 @@ class Agent(Conversations):
             self._runs[_lane(chat)].interrupted.set()
         return entry
 
-    async def _chat(self, chat: str | Chat | None) -> Chat:
-        """None: the current conversation, a new one if there is none."""
-        check("chat", chat, str, Chat, NoneType, expected="the key of a chat, or a Chat")
-        if chat is None:
-            return self.conversation or await self.new_conversation(new_id("chat"))
-        return await self.store.chat(chat) if isinstance(chat, str) else chat
-
     # --- answers under way -------------------------------------------------------------------------------
 
     def _start(self, work: Coroutine[Any, Any, Result], chat: Chat) -> asyncio.Task[Result | None]:

@@ -8,8 +8,11 @@ A path is a store of one chat: the folder of that name is its root, and nothing 
 """
 
 from pathlib import Path
+from types import NoneType
 
 from chatfold.agent.chat import Chat, Point
+from chatfold.agent.checks import check
+from chatfold.agent.messages import new_id
 from chatfold.agent.store import Store
 from chatfold.eventlog import ChatExists, NoSuchChat
 
@@ -53,6 +56,13 @@ class Conversations:
         else:
             self.conversation = await _fork_into(current, store, key, at)
         return self.conversation
+
+    async def _chat(self, chat: str | Chat | None) -> Chat:
+        """None: the current conversation, a new one if there is none."""
+        check("chat", chat, str, Chat, NoneType, expected="the key of a chat, or a Chat")
+        if chat is None:
+            return self.conversation or await self.new_conversation(new_id("chat"))
+        return await self.store.chat(chat) if isinstance(chat, str) else chat
 
     def _place(self, where: Path | str) -> tuple[Store, str]:
         """The store, and the key in it."""
