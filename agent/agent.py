@@ -329,7 +329,7 @@ class Agent(Conversations):
             self._failed.append(error)
 
     async def _answer(self, chat: Chat, seq: int, on_step: OnStep | None) -> Result:
-        # In this process whoever came first; among processes one at a time, so that a run without an end is a dead one.
+        # In this process first come, first served; among processes one at a time, so that a run without an end is a dead one.
         async with self.lanes.of(_lane(chat), self._outer_lane()), chat.log.storage.lease(chat.key):
             result = await self._find_answer(chat, seq)
             if result is None:
@@ -341,7 +341,7 @@ class Agent(Conversations):
                     result = await self._run_once(chat, "", on_step)
             tail = (await chat.now())[turn]
         if tail.is_waiting and result.outcome == "done" and not self.lanes.is_awaited(_lane(chat)):
-            self._in_background(chat, tail.said)  # of somebody who does not wait for it
+            self._in_background(chat, tail.said)  # of a caller who does not wait for it
         return result
 
     def _outer_lane(self) -> tuple[int, str] | None:
@@ -350,7 +350,7 @@ class Agent(Conversations):
         return _lane(outer) if outer is not None and _lane(outer) in self._runs else None
 
     async def _find_answer(self, chat: Chat, seq: int) -> Result | None:
-        """If there is nothing left to do about this message. Whoever was cancelled took nobody else's answer along."""
+        """The result, if nothing is left to do about this message. A caller that was cancelled ends no other caller's answer."""
         state = (await chat.now())[turn]
         if state.run or state.called < seq:
             return None

@@ -2,7 +2,7 @@
 
 Other processes may write the same chat. Whatever a verb appends, what they wrote before it is folded first; a verb
 that decides something (which context, what to compact) decides it about the chat as it is at that very moment,
-and again if somebody else was quicker. A verb that refuses has left no trace.
+and again if another writer was quicker. A verb that refuses has left no trace.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping

@@ -147,7 +147,7 @@ def _file(file: File) -> str:
 
 
 def _tail(history: Iterable[Entry], sent: Sequence[Event], tail: int) -> list[Event]:
-    """What is new, and said by somebody: a summary is in the log already."""
+    """What is new, without summaries: those are in the log already."""
     return [event for event in _new(history, sent, tail) if summary_of(event) is None]
 
 

@@ -312,7 +312,7 @@ async def write_summary(
             here = inspect.iscoroutinefunction(summarise)  # on a thread, nobody might be left to await it
             answer = summarise(material) if here else await asyncio.to_thread(summarise, material)
             summary = await answer if inspect.isawaitable(answer) else answer
-    except Exception as error:  # whatever it is, it is the summariser's, and told as such
+    except Exception as error:  # any bug of the summariser's is told as such
         if limit.expired():
             raise SummaryFailed(f"no summary within {policy.timeout:g} s", chat=chat) from None
         raise SummaryFailed(f"the summariser failed: {error!r}", chat=chat) from error
@@ -331,7 +331,7 @@ def build_events(
     view: View,
     count: Counter = estimate,
 ) -> list[Event]:
-    """The events; nothing if somebody else has compacted, switched or rewound meanwhile."""
+    """The events; none if another writer has compacted, switched or rewound meanwhile."""
     if not all(_is_valid(plan, view) for plan in plans):
         return []
     state = view[contexts]

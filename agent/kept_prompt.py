@@ -3,7 +3,7 @@
 It is believed only while the active context is the very same value as then: a compaction, a switch or a rewind makes another.
 What was erased is in no prompt that is kept, since the chat is then opened anew, with nothing kept.
 
-With the view it is also kept in storage, as the window: whoever opens the chat next reads that and the entries after it.
+With the view it is also kept in storage, as the window: the next process that opens the chat reads that and the entries after it.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class KeptPrompt:
         return last.seq - self._window >= max(ANSWERED if is_answer else AT_MOST, self._size // _BYTES)
 
     def put_off(self, log: Log, chat: str, opened: Opened, snapshot: int, later: Later) -> None:
-        """The window is stored again, by and by, if somebody asks for prompts here."""
+        """Stores the window again in the background, if prompts are asked for here."""
         if opened.seq <= self._window or self._kept is None or log.storage.read_only:
             return
         prompt = self.at(opened)
@@ -99,7 +99,7 @@ class IdleTimer:
 
 
 async def _store(log: Log, chat: str, opened: Opened, data: bytes) -> None:
-    with suppress(ChatfoldError):  # whoever needs the chat itself is told
+    with suppress(ChatfoldError):  # a caller that needs the chat itself is told
         await log.storage.store_window(chat, opened.head, data, opened.erasures)
 
 

@@ -35,7 +35,7 @@ from chatfold.eventlog import (
 
 
 class Live(Moment):
-    """The chat at its end, whoever writes it."""
+    """The chat at its end, whichever process writes it."""
 
     def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None:
         super().__init__(log, key, opened, KeptPrompt(opened))
@@ -149,11 +149,11 @@ class Live(Moment):
             self.keep_window()
 
     def keep_window(self) -> None:
-        """Stores what the model sees, by and by, for whoever opens the chat next."""
+        """Stores what the model sees, in the background, so that the chat opens faster the next time."""
         self._prompt.put_off(self.log, self.key, self.opened, self._kept, self._later)
 
     def rest(self) -> None:
-        """Keeps the window for whoever opens the chat next, and lets go of the prompt."""
+        """Stores the window, and lets go of the prompt and of the entries in memory."""
         self.keep_window()
         self._prompt.let_go()
         self._opened = self.opened.without_entries()
@@ -174,7 +174,7 @@ class Live(Moment):
         *,
         run: str | None = None,
     ) -> list[Entry]:
-        """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
+        """Appends what ``events`` says about the chat as it is now; it is asked again if another writer was quicker."""
         while True:
             now = await self.now()
             answer = events(now)

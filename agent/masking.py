@@ -1,7 +1,7 @@
 """Masking: a text with what looks like a password or a key as dots.
 
 It goes by names (``…_TOKEN=``, ``"password":``, ``--secret``), by places (``user:…@host``, ``curl -u user:…``) and by the
-shapes of well-known keys. It is there for what people do by habit, and no match for somebody who wants to show a secret. In
+shapes of well-known keys. It is for what people do by habit; it does not stop a person who wants to show a secret. In
 doubt it masks: ``token: x`` in a sentence, too. A name for something to count or to find is none: ``max_tokens``,
 ``tokenizer``, ``password_file``; nor is a reference to a variable: ``--token "$TOKEN"``.
 """

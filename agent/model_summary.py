@@ -28,7 +28,7 @@ async def summarise_with(model: Model, material: Material) -> str:
     try:
         async for one in model.ask(model.payload(request)):
             reply = one if isinstance(one, ModelReply) else reply
-    except Exception as error:  # noqa: BLE001 (the model's, whatever it is: too long for it, too, for one)
+    except Exception as error:  # noqa: BLE001 (any error of the model's: the text may be too long for it, too)
         logger.warning("the model made no summary: %s", mask(f"{type(error).__name__}: {error}"))
     text = text_of(reply.parts).strip() if reply else ""
     return text if text and material.count(text) <= material.limit else summarise_by_rules(material)

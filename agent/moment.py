@@ -284,7 +284,7 @@ class Moment:
             case "jsonl":
                 raise ValueError("the log of an earlier moment: fork the chat there, and export the fork")
             case "markdown" | "html":
-                from chatfold.projections.documents.html import Page  # noqa: PLC0415 (for whoever exports)
+                from chatfold.projections.documents.html import Page  # noqa: PLC0415 (only exports need it)
                 from chatfold.projections.documents.markdown import Document  # noqa: PLC0415
 
                 document = (Document if form == "markdown" else Page)(now[outline].title)

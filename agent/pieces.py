@@ -1,7 +1,7 @@
 """The pieces of an answer while it is coming: a run passes them on, and any process follows them, with the entries of the chat.
 
-They are in no log. Each names the request that it answers, by the seq of its ``model_called``: who reads the log later than the
-answer comes is never given the pieces of another one. When the answer stands as entries, its pieces are gone.
+They are in no log. Each names the request that it answers, by the seq of its ``model_called``: a follower that is behind in the log
+is never given the pieces of another answer. When the answer stands as entries, its pieces are gone.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ _LOOK_S = 0.05  # between two looks whether a model that was asked has begun to 
 
 
 async def pass_piece(storage: Storage, chat: str, request: int, piece: Piece) -> None:
-    """To whoever follows the chat. ``request``: the seq of the ``model_called``."""
-    with suppress(ChatfoldError):  # who follows sees the answer when it stands
+    """Passes it to all followers of the chat. ``request``: the seq of the ``model_called``."""
+    with suppress(ChatfoldError):  # followers see the answer when it stands
         await storage.pass_delta(chat, json.dumps((request, piece.text, piece.kind)).encode())
 
 

@@ -1,4 +1,4 @@
-"""What a run came to, read from its entries: so it is the same whoever began it, and however often it was killed."""
+"""What a run came to, read from its entries: so it is the same in any process, however often the run was killed."""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
@@ -106,7 +106,7 @@ async def find_result(chat: Chat, seq: int) -> Result:
                 asked = False
             case _ if found is None or isinstance(entry.event, RunStarted):
                 found = entry
-    if found is None or found.run is None:  # somebody answered it without an agent
+    if found is None or found.run is None:  # it was answered without an agent
         said = [one.event async for one in chat.entries(seq) if isinstance(one.event, MessageAdded)]
         return Result("", next(text_of(one.parts) for one in said if one.role == "assistant"), outcome="done")
     started = chat[executions].started

@@ -75,7 +75,7 @@ class Run:
         self.interrupted = asyncio.Event()  # set when there is new input and the model shall be asked anew
         self.is_left_open = False  # set before a cancellation that is not to end the run in the log
         self._on_step = list(on_step)
-        self._entries: list[Entry] = []  # those that are known to be the run's
+        self._entries: list[Entry] = []  # the run's, as far as they are known
         self._context = RunContext(chat, run)
         self._told_in = ""  # the context in which the model was told of the moment
         self._said = ""  # what callbacks were told last
@@ -358,7 +358,7 @@ class Run:
                 waiting = callback(step)
                 if waiting is not None:
                     await waiting
-            except Exception as error:  # noqa: BLE001 (the callback's, whatever it is)
+            except Exception as error:  # noqa: BLE001 (any bug of the callback's)
                 if callback in self._on_step:  # tools are told of side by side
                     self._on_step.remove(callback)
                 await self.record(Noted("callback_failed", mask(f"{type(error).__name__}: {error}")))

@@ -1,6 +1,6 @@
 """A summary without a model: what can be told by looking. The default, so that the engine works alone.
 
-It keeps sentences that say what somebody wants, decided, found out or left open, which tools were used and how that
+It keeps sentences that say what was wanted, decided, found out or left open, which tools were used and how that
 went, and what was asked; earlier summaries are merged, not summarised again. A model does this better: pass
 ``summarise=`` any function from ``Material`` to text.
 """
@@ -19,7 +19,7 @@ from chatfold.projections.tokens import Counter
 _SECTIONS = ("Facts", "Preferences", "Decisions", "Open items", "Asked", "Tools used")
 _LINES = 40  # of a section at most; the newest are kept, as many as there is room for
 _LINE = 160
-# Compiled when they are first needed: not by whoever only looks at a chat.
+# Compiled when they are first needed: a program that only reads chats does not wait for it.
 _USED = r"- (.*): (\d+) times, (\d+) failed"
 _SENTENCE = "[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]?"
 _SIGNS = {

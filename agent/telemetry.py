@@ -1,4 +1,4 @@
-"""Telemetry: each run, model call and tool call as a span, for whoever observes an agent. Nothing of it is in the log.
+"""Telemetry: each run, model call and tool call as a span, for the observers of an agent. Nothing of it is in the log.
 
 agent.observe(lambda span: print(span.kind, span.name, f"{span.seconds:.1f} s", span.usage))
 """
@@ -46,5 +46,5 @@ def measure(observers: Sequence[Observer], span: Span) -> Iterator[Span]:
         for observer in observers:
             try:
                 observer(span)
-            except Exception:  # noqa: BLE001 (the observer's, whatever it is)
+            except Exception:  # noqa: BLE001 (any bug of the observer's)
                 logger.warning("an observer of spans failed", exc_info=True)

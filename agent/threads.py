@@ -26,7 +26,7 @@ async def in_thread(name: str, function: Callable[..., T], *args: Any, **fields:
         value, error = None, None
         try:
             value = context.run(function, *args, **fields)
-        except BaseException as raised:  # noqa: BLE001 (told to whoever waits)
+        except BaseException as raised:  # noqa: BLE001 (raised where it is awaited)
             error = raised if not isinstance(raised, StopIteration) else RuntimeError("StopIteration")
         _running.pop(threading.current_thread(), None)
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more

@@ -37,8 +37,8 @@ MEMORY = 16_384
 """How many versions a view remembers on a long way, or when it has gone back far."""
 _KNOWN = 2048  # entries remembered, so that the messages of the next call need no reading
 _BYTES = 100  # of snapshots in between, an entry
-_WORTH = 64  # entries that whoever opens the chat next should not have to fold again
-_UNFOLDED = 128  # entries that wait for somebody to ask for the view
+_WORTH = 64  # entries that the next process to open the chat should not have to fold again
+_UNFOLDED = 128  # entries that wait until the view is asked for
 _NEAR = 1024  # entries from the end that are read backwards, without asking where they stand
 
 
@@ -312,7 +312,7 @@ async def go_on(log: Log, chat: str, opened: Opened, entries: Sequence[Entry]) -
 
 
 async def keep_view(log: Log, chat: str, view: View, erasures: str = "") -> int:
-    """A snapshot for whoever opens the chat next, unless something was erased since; says how many bytes it has."""
+    """Stores a snapshot, unless something was erased since; returns its size in bytes."""
     if log.storage.read_only:
         return 0
     data = dump(view)
@@ -321,7 +321,7 @@ async def keep_view(log: Log, chat: str, view: View, erasures: str = "") -> int:
 
 
 async def _try_to_keep(log: Log, chat: str, view: View, erasures: str) -> None:
-    with suppress(ChatfoldError):  # whoever needs the chat itself will be told
+    with suppress(ChatfoldError):  # a caller that needs the chat itself will be told
         await keep_view(log, chat, view, erasures)
 
 
@@ -333,7 +333,7 @@ def put_off(work: Coroutine[None, None, None], later: Later) -> None:
 
 async def keep_up(log: Log, chat: str, since: int, upto: Opened) -> None:
     """Snapshots at the borders after entry ``since``, and at the end of what is known; none if the chat is gone meanwhile."""
-    with suppress(OutOfOrder, ChatfoldError):  # whoever needs the chat itself will be told
+    with suppress(OutOfOrder, ChatfoldError):  # a caller that needs the chat itself will be told
         borders = await log.storage.segment_boundaries(chat)
         if bisect_left(borders, since + 1) == bisect_left(borders, upto.seq):
             await keep_view(log, chat, upto.view, upto.erasures)

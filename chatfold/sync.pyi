@@ -411,10 +411,10 @@ class Chat(Moment):
         """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
 
     def keep_window(self) -> None:
-        """Stores what the model sees, by and by, for whoever opens the chat next."""
+        """Stores what the model sees, in the background, so that the chat opens faster the next time."""
 
     def rest(self) -> None:
-        """Keeps the window for whoever opens the chat next, and lets go of the prompt."""
+        """Stores the window, and lets go of the prompt and of the entries in memory."""
 
     def append_if(
         self,
@@ -422,7 +422,7 @@ class Chat(Moment):
         *,
         run: str | None = None,
     ) -> list[Entry]:
-        """Appends what ``events`` says about the chat as it is now; it is asked again if somebody else was quicker."""
+        """Appends what ``events`` says about the chat as it is now; it is asked again if another writer was quicker."""
 
 class Agent:
     """Answers the messages of its chats with a model and tools.

@@ -170,5 +170,5 @@ def claim_id(id: str, taken: set[str]) -> str:
 
 
 def keep_counts(given: Mapping[str, object]) -> dict[str, int]:
-    """Those that are whole numbers from 0 on: a provider says null for what it does not know."""
+    """The non-negative ints of them: providers send null for what they do not know."""
     return {name: value for name, value in given.items() if type(value) is int and value >= 0}

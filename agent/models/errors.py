@@ -104,7 +104,7 @@ def _after(headers: Mapping[str, str]) -> float | None:
 
 # --- a prompt that is too long -----------------------------------------------------------------------------
 
-# Compiled when they are first needed: not by whoever only looks at a chat.
+# Compiled when they are first needed: a program that only reads chats does not wait for it.
 _TOO_LONG = (
     r"(?i)context[ _-]?(length|window|size|limit)|maximum (context|prompt|input|number of (input )?tokens)"
     r"|(prompt|input|request|message|conversation)s?( token count)?( is| are)? too (long|large)"

@@ -66,7 +66,7 @@ class Life:
                     await self.client.list_tools()
             except TimeoutError:
                 pass
-            except Exception:  # noqa: BLE001 (whatever it is)
+            except Exception:  # noqa: BLE001 (any error means that the session is over)
                 self.over.set()
         return not self.over.is_set()
 

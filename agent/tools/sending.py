@@ -1,12 +1,12 @@
 """chat_send: the only way to the user.
 
 That something is to be sent is an event before, that it was sent, or why not, is one after; so a crash leaves a question, never
-a wrong answer. Whoever goes on reads in the log how far it came:
+a wrong answer. A run that goes on reads in the log how far it came:
 
 - confirmed, or failed: so it is, and it is not sent again.
 - never begun: it is sent.
 - begun, and nobody knows whether it arrived: the model is told so, and decides. Or, ``send_tool(after_crash="again")``, for an
-  embedder whose ``send`` delivers whatever it is given once for each id: it is sent again, by the same id.
+  embedder whose ``send`` delivers each id once: it is sent again, by the same id.
 
 A send that is cancelled, or out of time, is of the last kind, too: ``chat[sends].open`` has it.
 """
@@ -88,7 +88,7 @@ async def _send(run: RunContext, send: str, parts: tuple[Text]) -> dict[str, Any
     assert run.send is not None
     try:
         await run.send(run.chat.key, send, parts)
-    except Exception as error:  # noqa: BLE001 (the embedder's, whatever it is)
+    except Exception as error:  # noqa: BLE001 (any bug of the embedder's)
         failure = SendFailed(send, f"{type(error).__name__}: {error}")
         await run.record(failure)
         return _fail(failure.error)

@@ -170,7 +170,7 @@ def _folders(path: Path) -> list[Path]:
 def read_skill(folder: Path) -> Skill:
     """Raises ``Unusable``, or OSError."""
     path = folder / "SKILL.md"
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for somebody to write to it
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for a writer
         raise Unusable("SKILL.md is not a file")
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
