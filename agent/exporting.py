@@ -4,7 +4,7 @@ jsonl         the log, lossless: what ``Store.import_chat`` takes
 openai, openai-responses, anthropic      what the model is sent, as the API takes it
 ui, ui-jsonl  the active context as messages of the AI SDK: a list, or a line each
 conversation  the whole log as messages and events, a line each: what document 001 describes
-markdown, html      everything that happened, for people to read
+markdown      everything that happened, for people to read
 """
 
 import asyncio
@@ -26,7 +26,6 @@ Form: TypeAlias = Literal[
     "ui-jsonl",
     "conversation",
     "markdown",
-    "html",
 ]
 
 _CHUNK = 1 << 20

@@ -278,16 +278,18 @@ class Moment:
     async def export_bytes(self, form: Form = "jsonl", *, model: str = "") -> AsyncGenerator[bytes]:
         """The same, in pieces: for a web server, or a pipe."""
         if form not in get_args(Form):
-            raise ValueError(f"no such form: {form!r}; there are: {', '.join(get_args(Form))}")
+            forms = ", ".join(get_args(Form))
+            raise ValueError(
+                f"no such form: {form!r}; there are: {forms}; chatfold export --as html makes a page"
+            )
         now = await self.now()
         match form:
             case "jsonl":
                 raise ValueError("the log of an earlier moment: fork the chat there, and export the fork")
-            case "markdown" | "html":
-                from chatfold.projections.documents.html import Page  # noqa: PLC0415 (only exports need it)
-                from chatfold.projections.documents.markdown import Document  # noqa: PLC0415
+            case "markdown":
+                from chatfold.projections.documents.markdown import Document  # noqa: PLC0415 (only exports need it)
 
-                document = (Document if form == "markdown" else Page)(now[outline].title)
+                document = Document(now[outline].title)
                 yield document.begin().encode()
                 async for page in self.log.pages(self.key, 1, now.seq):
                     yield "".join(map(document.of, page)).encode()

@@ -1,4 +1,4 @@
-"""What else happened, in words: the lines between the messages of a document, in Markdown and in HTML alike.
+"""What else happened, in words: the lines between the messages of a document.
 
 ``name`` and ``at`` say how the document writes what somebody named, and the seq of another entry. All else is our own
 words. What is None says nothing to a reader: that a run or a model was started or ended well.

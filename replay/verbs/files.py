@@ -21,7 +21,12 @@ from chatfold.replay.redact import Redacted, Report, redact_chat
 from chatfold.replay.redact_rules import Rules
 
 _TRANSCRIPTS = ("markdown", "html")
-_ENDINGS: dict[str, Form] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".htm": "html"}
+_ENDINGS: dict[str, Form | Literal["html"]] = {
+    ".jsonl": "jsonl",
+    ".md": "markdown",
+    ".html": "html",
+    ".htm": "html",
+}
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -46,7 +51,7 @@ class Exported(msgspec.Struct, frozen=True):
 @click.option(
     "--as",
     "form",
-    type=click.Choice([*get_args(Form), "ship"]),
+    type=click.Choice([*get_args(Form), "html", "ship"]),
     help="Default: by the file's ending, else jsonl. ship is a folder.",
 )
 @click.option(
@@ -64,7 +69,7 @@ async def export(
     *,
     address: str,
     path: str,
-    form: Form | Literal["ship"] | None,
+    form: Form | Literal["html", "ship"] | None,
     given: tuple[str, ...],
     model: str,
     force: bool,
@@ -103,7 +108,7 @@ async def export(
             _tell(out, moment, form, path, report)
             return
         if form == "html":
-            pieces = _page(moment, found, first + 1 if first else 1)
+            pieces = export_page(moment, found, first + 1 if first else 1)
         elif first:
             pieces = _transcript(whole, first + 1, last)
         else:
@@ -133,7 +138,7 @@ def _ship_folder(path: str) -> Path:
     return folder if folder.name == ".ship" else folder / ".ship"
 
 
-async def _page(moment: Moment, found: Redacted | None, first: int) -> AsyncGenerator[bytes]:
+async def export_page(moment: Moment, found: Redacted | None, first: int) -> AsyncGenerator[bytes]:
     """The debugger's page as one file. What was redacted is a chat of its own in memory, so that nothing else can be read for it."""
     from chatfold.replay.web.page import page_of  # noqa: PLC0415 (for this form only)
 

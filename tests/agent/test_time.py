@@ -40,7 +40,6 @@ async def everything(moment: Moment) -> dict[str, Any]:
         "runs": await moment.runs(),
         "found": sorted(hit.seq for hit in await moment.search("lexer")),
         "markdown": b"".join([piece async for piece in moment.export_bytes("markdown")]),
-        "html": b"".join([piece async for piece in moment.export_bytes("html")]),
         "ui": b"".join([piece async for piece in moment.export_bytes("ui")]),
     }
 

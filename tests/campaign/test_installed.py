@@ -83,7 +83,7 @@ def test_the_wheel_holds_one_package(shop: Workshop) -> None:
     assert len(tops) == 2
     assert {f"chatfold/{room}/__init__.py" for room in (*ROOMS, "testing")} | {
         "chatfold/py.typed",
-        "chatfold/projections/documents/html.css",
+        "chatfold/replay/web/static/start.js",
     } <= set(names)
 
 

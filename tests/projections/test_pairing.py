@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from chatfold.eventlog import Entry, Event, MessageAdded, ModelCalled, Text, ToolCalled, ToolReturned
 from chatfold.projections import from_ui, to_markdown, to_ui
-from chatfold.projections.documents.html import to_html
 from chatfold.projections.prompt import INTERRUPTED
 from chatfold.projections.shapes.legacy import legacy_lines
 from chatfold.projections.text import text_of
@@ -69,9 +68,6 @@ def test_documents_pair_as_the_prompt_does(letters: str) -> None:
     markdown = "".join(to_markdown(history(letters)))
     told = re.findall(r"### tool result: `(\w+)`, called in.*\n\n```\n(result \d+)", markdown)
     assert dict(told) == expected
-    page = "".join(to_html(history(letters)))
-    pairs = re.findall(r"tool result: <bdi>(\w+)</bdi>, called in.*?(result \d+)", page, re.DOTALL)
-    assert dict(pairs) == expected
 
 
 @given(_letters)

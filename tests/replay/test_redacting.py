@@ -35,7 +35,9 @@ from chatfold.eventlog import (
 from chatfold.projections.documents.describe import REDACTED_EXPORT
 from chatfold.replay.redact import Redaction, Report, export, redact_chat
 from chatfold.replay.redact_rules import BadRule, Rules, may_hold_secrets
+from chatfold.replay.verbs.files import export_page
 from chatfold.testing.strategies import events
+from tests.support.debugger.pages import unpack
 
 FORMS: tuple[Form, ...] = get_args(Form)
 
@@ -49,6 +51,11 @@ async def chat_of(*some: Event, key: str = "chat", **how: Any) -> Moment:
 
 async def bytes_of(moment: Moment, rules: Rules, form: Form) -> bytes:
     return b"".join([piece async for piece in (await redact_chat(moment, rules)).export_bytes(form)])
+
+
+async def page_of(moment: Moment, rules: Rules) -> bytes:
+    pieces = export_page(moment, await redact_chat(moment, rules), 1)
+    return unpack(b"".join([piece async for piece in pieces]).decode()).encode()
 
 
 def shown(rules: list[str], *some: Event) -> list[Event]:
@@ -118,8 +125,7 @@ async def test_a_literal_is_nowhere_in_any_form(chat: tuple[str, list[Event]]) -
     moment = await chat_of(*some, key=f"key {literal}", run=f"run {literal}")
     rules = Rules.parse(["secrets", f"text:{literal}", "paths"])
     ways = {literal, escaped(literal), json.dumps(literal, ensure_ascii=False)[1:-1], escape(literal)}
-    for form in FORMS:
-        data = await bytes_of(moment, rules, form)
+    for data in (await page_of(moment, rules), *[await bytes_of(moment, rules, form) for form in FORMS]):
         for way in ways:
             assert way.encode("utf-8", "surrogatepass") not in data
 
@@ -330,12 +336,12 @@ async def a_chat() -> Moment:
 
 async def test_a_report_says_which_rule_found_how_much_where(tmp_path: Path) -> None:
     report = await export(
-        await a_chat(), tmp_path / "a.html", "html", Rules.parse(["text:Ann", "emails", "paths"])
+        await a_chat(), tmp_path / "a.md", "markdown", Rules.parse(["text:Ann", "emails", "paths"])
     )
     assert report.lines() == ["emails: 1 in e2", "paths: nothing", "text 1: 6 in e1, e2, e3, e4"]
-    page = (tmp_path / "a.html").read_text("utf-8")
-    assert '<h1 dir="auto">[redacted]&#x27;s chat</h1>' in page
-    assert "redacted before it was exported, by the rules <bdi>emails</bdi>" in page
+    document = (tmp_path / "a.md").read_text("utf-8")
+    assert document.startswith("# `[redacted]'s chat`")
+    assert "redacted before it was exported, by the rules `emails`" in document
     many = Redaction(Rules.parse(["text:x"]))
     for seq in range(1, 16):
         many.of(Entry(seq, 0, Noted("x")))

@@ -1,6 +1,9 @@
 """The page as one file: it opens from disk, asks for nothing, and holds what was asked for and nothing else."""
 
 import asyncio
+import re
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -73,6 +76,19 @@ def test_what_is_redacted_is_nowhere_in_it(story: Path, tmp_path: Path) -> None:
 def _exported(story: Path, file: Path) -> Path:
     assert apart(run, "export", CHAT, "-o", str(file), store=story).exit_code == 0
     return file
+
+
+def test_its_policy_allows_its_own_script_and_style_and_nothing_else(story: Path, tmp_path: Path) -> None:
+    page = _exported(story, tmp_path / "page.html").read_text()
+    [policy] = re.findall(r'content="(default-src[^"]*)"', page)
+    rules = {name: value for name, _, value in (rule.partition(" ") for rule in policy.split("; "))}
+    assert (rules["default-src"], rules["img-src"], rules["base-uri"]) == ("'none'", "data:", "'none'")
+    for pattern, name in (
+        ("<style>(.*?)</style>", "style-src"),
+        ('<script type="module">(.*?)</script>', "script-src"),
+    ):
+        [text] = re.findall(pattern, page, re.DOTALL)
+        assert rules[name] == f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def test_a_long_chat_is_a_small_file(tmp_path: Path) -> None:

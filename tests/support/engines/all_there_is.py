@@ -13,7 +13,7 @@ from tests.support.engines.old_engine import Engine
 from tests.support.engines.plain_values import plain, without_chance
 
 SHAPES = ("neutral", "openai", "openai-responses", "anthropic")
-FORMS = ("jsonl", "markdown", "html", "ui")
+FORMS = ("jsonl", "markdown", "ui")
 _WORDS = ("again", "日本", "words plan")
 Asked: TypeAlias = Callable[[], Awaitable[Any]]
 
