@@ -110,7 +110,7 @@ class Columns:
     def packed(self, first: int = 1, last: int | None = None) -> bytes:
         """Of the entries ``first`` … ``last``."""
         columns = (self.ts, self.tokens, self.pair, self.kind, self.flags)
-        return b"".join(_little(column[first - 1 : last]) for column in columns)
+        return b"".join(_view(column, first - 1, last) for column in columns)
 
     # --- kept ------------------------------------------------------------------------------------------------
 
@@ -120,13 +120,14 @@ class Columns:
         title = _Title(
             VERSION, epoch, self.head, len(self), self._calls, self._asked, xxh3_128_hexdigest(data)
         )
-        return msgspec.json.encode(title) + b"\n" + data
+        return b"\n".join((msgspec.json.encode(title), data))
 
     @classmethod
     def load(cls, data: bytes, epoch: str) -> "Columns | None":
-        line, _, rest = data.partition(b"\n")
+        begin = data.find(b"\n") + 1
+        rest = memoryview(data)[begin:]
         try:
-            title = _decode_title(line)
+            title = _decode_title(data[:begin])
         except ValueError:
             return None
         wanted = VERSION, epoch, xxh3_128_hexdigest(rest)
@@ -156,10 +157,13 @@ class _Title(msgspec.Struct):
 _decode_title = msgspec.json.Decoder(_Title).decode
 
 
-def _little(column: "array[float] | array[int]") -> bytes:
-    if sys.byteorder == "big":
-        column.byteswap()
-    return column.tobytes()
+def _view(column: "array[float] | array[int]", first: int, last: int | None) -> memoryview:
+    """A part of it, little-endian, where that can be without a copy."""
+    if sys.byteorder == "little":
+        return memoryview(column)[first:last]
+    part = column[first:last]
+    part.byteswap()
+    return memoryview(part)
 
 
 def _flags(entry: Entry) -> int:

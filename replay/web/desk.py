@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from chatfold.agent import Chat, Moment, Store
 from chatfold.eventlog import ChatDeleted, NoSuchChat
+from chatfold.projections import contexts, lineage
 from chatfold.replay.inspect.cursor import Replay
+from chatfold.replay.web.answers import Sight, sight
 from chatfold.replay.web.columns import Columns, Kept
 
 _OPEN = 8  # chats that stay open, the last ones looked at
@@ -25,6 +28,7 @@ class OpenChat:
         self._kept = kept
         self._reading = asyncio.Lock()
         self._epoch: str | None = None  # of erasures, when the columns were begun
+        self._sight: tuple[Any, Sight] | None = None
         self._stored = 0
 
     @property
@@ -45,6 +49,18 @@ class OpenChat:
                 await self.replay.refresh()
             await self.replay.seek(seq)
             yield await self.replay.now()
+
+    async def sight(self) -> Sight:
+        """What was in sight when, made again if it changed: what is only appended is in sight as the page knows it."""
+        now = await self.replay.chat.now()
+        known = (
+            now[contexts].changed,
+            now[lineage].checkpoints,
+            await self.log.storage.erasure_epoch(self.key),
+        )
+        if self._sight is None or self._sight[0] != known:
+            self._sight = known, await asyncio.to_thread(sight, now)
+        return self._sight[1]
 
     async def read_on(self, upto: int | None = None, seconds: float = 0.25) -> Columns:
         """Reads into the columns what is not in them, for about so long."""

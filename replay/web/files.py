@@ -10,10 +10,11 @@ from chatfold.replay.web.bundle import STATIC, bundle, styles
 
 
 class Files(NamedTuple):
-    """``page``: the document that names the others below ``/static/VERSION/``."""
+    """``page``: the document that names the others below ``/static/VERSION/``; ``home``: it asks for the chats at once, too."""
 
     version: str
     page: str
+    home: str
     script: str
     style: str
     icon: str
@@ -23,11 +24,12 @@ def read_files() -> Files:
     script, style, icon = bundle(), styles(), (STATIC / "icon.svg").read_text("utf-8")
     version = sha256(f"{script}\0{style}\0{icon}".encode()).hexdigest()[:16]
     here = f"/static/{version}"
-    page = (
+    page = (  # what is in it at %s is asked for before the script runs
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
         '<meta name="color-scheme" content="dark light">\n<title>chatfold</title>\n'
-        f'<link rel="icon" href="{here}/icon.svg" type="image/svg+xml">\n<link rel="stylesheet" href="{here}/page.css">\n'
+        f'%s<link rel="icon" href="{here}/icon.svg" type="image/svg+xml">\n<link rel="stylesheet" href="{here}/page.css">\n'
         f'<script type="module" src="{here}/page.js"></script>\n</head>\n<body><div id="page"></div></body>\n</html>\n'
     )
-    return Files(version, page, script, style, icon)
+    chats = '<link rel="preload" href="/api/v1/chats" as="fetch" crossorigin>\n'
+    return Files(version, page % "", page % chats, script, style, icon)

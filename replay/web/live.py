@@ -1,7 +1,7 @@
 """Live: what is written to a chat while a page looks at it, as server-sent events; also by other processes.
 
 append   lines and columns of the new entries, with the ``id`` to go on from: nothing is missed, and nothing comes twice
-sight    the stays again, when something left or came back
+sight    the stays again, when something left or came back, or was named
 delta    the next piece of an answer that is being given
 error    why it ends: the chat was deleted, or is damaged
 """
@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any
 
-from chatfold.eventlog import ChatfoldError, Entry
+from chatfold.eventlog import ChatfoldError, CheckpointSet, Entry
 from chatfold.projections import contexts
 from chatfold.replay.inspect.serial import json_object
-from chatfold.replay.web.answers import chat_info, sight
+from chatfold.replay.web.answers import chat_info
 from chatfold.replay.web.desk import Desk, OpenChat
 from chatfold.replay.web.errors import problem
 from chatfold.replay.web.lines import line
@@ -100,7 +100,6 @@ async def _pieces(desk: Desk, chat: OpenChat, some: list[Any]) -> list[bytes]:
 
 async def _appended(chat: OpenChat, entries: list[Entry]) -> list[bytes]:
     first, last = entries[0].seq, entries[-1].seq
-    before = chat.replay.chat[contexts].changed
     await chat.refresh()
     moment = chat.replay.chat
     known = len(chat.columns)
@@ -114,9 +113,8 @@ async def _appended(chat: OpenChat, entries: list[Entry]) -> list[bytes]:
         "again": known > len(columns),  # something was erased: all columns are others
     }
     found = [_event("append", json_object(value), last)]
-    changed = moment[contexts].changed
-    if changed != before or changed >= first:
-        found.append(_event("sight", json_object({"sight": sight(moment)})))
+    if moment[contexts].changed >= first or any(isinstance(one.event, CheckpointSet) for one in entries):
+        found.append(_event("sight", json_object({"sight": await chat.sight()})))
     return found
 
 

@@ -1,6 +1,6 @@
 """Questions: what takes the page more than one look at a chat, or at several: differences, why, the tree, the verdict, a search."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -73,8 +73,11 @@ def _compactions(one: Trace) -> list[int]:
 # --- the tree --------------------------------------------------------------------------------------------
 
 
+_DOTS = 80  # of a branch: more would stand on each other
+
+
 class Branch(msgspec.Struct, frozen=True):
-    """``turns``: the seqs of the questions of its own; ``compactions`` likewise."""
+    """``turns``: the numbers and seqs of questions of its own, the first and the last among them. ``compactions``: seqs."""
 
     key: str
     title: str
@@ -84,7 +87,7 @@ class Branch(msgspec.Struct, frozen=True):
     at: int
     end: int
     is_gone: bool
-    turns: list[int]
+    turns: list[tuple[int, int]]
     compactions: list[int]
 
 
@@ -93,7 +96,7 @@ async def tree(desk: Desk, key: str) -> list[Branch]:
     found = []
     for one in family(listed.values(), key):
         here = listed.get(one.key)
-        moment = None if one.is_gone or here is None or here.error else (await desk.chat(one.key)).replay.chat
+        moment = None if one.is_gone or here is None or here.error else await desk.store.chat(one.key)
         state = moment[contexts] if moment is not None else None
         found.append(
             Branch(
@@ -106,19 +109,24 @@ async def tree(desk: Desk, key: str) -> list[Branch]:
                 moment.seq if moment is not None else one.at,
                 one.is_gone,
                 _turns(moment, one.at) if moment is not None else [],
-                [c.seq for c in state.controls if c.kind == "compacted" and c.seq > one.at] if state else [],
+                _spread([c.seq for c in state.controls if c.kind == "compacted" and c.seq > one.at])
+                if state
+                else [],
             )
         )
     return found
 
 
-def _turns(moment: Moment, after: int) -> list[int]:
+def _turns(moment: Moment, after: int) -> list[tuple[int, int]]:
     state = moment[contexts]
-    return [
-        seq
-        for number in range(state.turn_at(after) + 1, state.turn_at(moment.seq) + 1)
-        if (seq := state.asked_at(number)) > after
-    ]
+    numbers = range(state.turn_at(after) + 1, state.turn_at(moment.seq) + 1)
+    return [(number, seq) for number in _spread(numbers) if (seq := state.asked_at(number)) > after]
+
+
+def _spread(some: Sequence[int]) -> list[int]:
+    """At most so many of them as can be seen apart."""
+    count = min(len(some), _DOTS)
+    return [some[round(i * (len(some) - 1) / max(1, count - 1))] for i in range(count)]
 
 
 # --- the verdict -----------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from chatfold.replay.web.live import tail
 from chatfold.replay.web.sparks import spark
 
 _CHUNK = 0.25  # seconds of reading before a part of the columns is given
+_PART = 1 << 17  # entries of which columns are given at once: 2 MB
 
 
 def make_app(desk: Desk, ended: asyncio.Event, *, writes: bool = False) -> Starlette:
@@ -51,7 +52,7 @@ def make_app(desk: Desk, ended: asyncio.Event, *, writes: bool = False) -> Starl
         "tail": api.tail,
     }
     files = read_files()
-    static, page = f"/static/{files.version}", _file(files.page, "text/html", is_kept=False)
+    static = f"/static/{files.version}"
     return Starlette(
         routes=[
             *(Route(f"/api/v1/{name}", endpoint, methods=["GET"]) for name, endpoint in asked.items()),
@@ -60,8 +61,8 @@ def make_app(desk: Desk, ended: asyncio.Event, *, writes: bool = False) -> Starl
             Route(f"{static}/page.css", _file(files.style, "text/css")),
             Route(f"{static}/icon.svg", _file(files.icon, "image/svg+xml")),
             Route("/favicon.ico", _file(files.icon, "image/svg+xml")),
-            Route("/", page),
-            Route("/c/{key:path}", page),
+            Route("/", _file(files.home, "text/html", is_kept=False)),
+            Route("/c/{key:path}", _file(files.page, "text/html", is_kept=False)),
         ],
         exception_handlers=dict.fromkeys(EXPECTED, _told),
     )
@@ -137,16 +138,17 @@ class _Api:
     async def sight(self, request: Request) -> Response:
         chat = await self._chat(request)
         await chat.refresh()
-        now = await chat.replay.chat.now()
-        return _answer("sight", await asyncio.to_thread(answers.sight, now))
+        return _answer("sight", await chat.sight())
 
     async def columns(self, request: Request) -> Response:
-        """From ``first`` on, as many as there are after a quarter of a second; ``x-end``: how many there will be."""
+        """From ``first`` on, as many as there are after a quarter of a second, or a part; ``x-end``: how many there will be."""
         chat = await self._chat(request)
         first = max(1, _number(request, "first", 1))
         columns = await chat.read_on(seconds=_CHUNK)
-        headers = {"x-end": str(chat.end), "x-count": str(max(0, len(columns) - first + 1))}
-        return Response(columns.packed(first), media_type="application/octet-stream", headers=headers)
+        headers = {"x-end": str(chat.end)}
+        return Response(
+            columns.packed(first, first - 1 + _PART), media_type="application/octet-stream", headers=headers
+        )
 
     async def lines(self, request: Request) -> Response:
         chat = await self._chat(request)

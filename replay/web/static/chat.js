@@ -69,8 +69,6 @@ export async function open(key) {
   try {
     const named = /^e?(\d+)$/.exec(place.value.at);
     const ahead = named && !isAlone() ? fetchAhead(key, Number(named[1])) : null;
-    const first = isAlone() ? null : answered("columns", { chat: key, first: 1 });
-    first?.catch(() => null); // what went wrong is said by the chat itself
     const { chat } = await get("chat", { chat: key });
     if (mine !== opening) return;
     const at = await seqOf(chat, place.value.at);
@@ -80,8 +78,8 @@ export async function open(key) {
       cursor.value = at;
     });
     await (ahead ?? (isAlone() ? null : fetchAhead(key, at)));
-    await new Promise(requestAnimationFrame); // the rows are seen before what takes longer
-    if (mine === opening) await readColumns(key, () => mine === opening, first);
+    await new Promise(requestAnimationFrame); // the rows are seen before what takes longer is asked for
+    if (mine === opening) await readColumns(key, () => mine === opening);
   } catch (error) {
     if (mine === opening) trouble.value = asProblem(error);
   }
@@ -95,15 +93,14 @@ export function get(name, query) {
   return isAlone() ? blockValue(name) : ask(name, query);
 }
 
-/** @param {string} key @param {() => boolean} isWanted @param {Promise<Response> | null} [first] the beginning, if it was asked for already */
-async function readColumns(key, isWanted, first = null) {
+/** @param {string} key @param {() => boolean} isWanted */
+async function readColumns(key, isWanted) {
   const sight = get("sight", { chat: key });
   sight.catch(() => null); // it is waited for below
   const columns = new Columns(await kinds());
   if (isAlone()) columns.add((await blockBytes("columns")).slice().buffer);
   else while (columns.count < end.value) {
-    const response = await (columns.count || !first ? answered("columns", { chat: key, first: columns.count + 1 }) : first);
-    const buffer = await response.arrayBuffer();
+    const buffer = await (await answered("columns", { chat: key, first: columns.count + 1 })).arrayBuffer();
     if (!isWanted()) return;
     columns.add(buffer);
     if (columns.count < end.value) box.value = { columns };

@@ -1,5 +1,5 @@
 // Home: the chats of the store, forks folded below what they grew from, and the search in everything.
-import { html, signal, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { html, signal, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { go, goToChat, place } from "./address.js";
 import { asProblem, get, store, trouble } from "./chat.js";
 import { ago, counted, grouped, percent, short } from "./format.js";
@@ -31,7 +31,8 @@ async function load() {
 }
 
 export function Home() {
-  useEffect(() => {
+  useEffect(() => void (document.title = `${store.value?.name ?? ""} · chatfold`), [store.value?.name]);
+  useLayoutEffect(() => {
     void load();
     const again = () => document.visibilityState === "visible" && void load();
     const timer = setInterval(again, 5000);

@@ -13,7 +13,10 @@ export function listen(key) {
   if (isAlone()) return;
   const mine = new EventSource(address("tail", { chat: key, after: end.value }));
   stream = mine;
-  mine.onopen = () => (link.value = "live");
+  mine.onopen = () => {
+    link.value = "live";
+    coming.value = ""; // an answer that is being given comes from its beginning again
+  };
   mine.addEventListener("append", (event) => {
     const news = JSON.parse(event.data);
     if (news.again) dropTexts();

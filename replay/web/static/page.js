@@ -1,7 +1,7 @@
 // The page: Home, a chat, or what keeps it from being shown; and what floats above.
 import { html, useEffect } from "./vendor/preact.js";
 import { place } from "./address.js";
-import { cursor, end, family, followAddress, get, info, link, open, store, trouble } from "./chat.js";
+import { cursor, end, family, followAddress, get, info, link, trouble } from "./chat.js";
 import { Context } from "./context.js";
 import { Diff } from "./diff.js";
 import { EventPane } from "./event.js";
@@ -9,7 +9,7 @@ import { Events } from "./events.js";
 import { Footer, PhoneBar } from "./footer.js";
 import { FindBar } from "./find.js";
 import { Home } from "./home.js";
-import { listen, stop } from "./live.js";
+import { listen } from "./live.js";
 import { Messages } from "./messages.js";
 import { Trouble } from "./note.js";
 import { ReplayPane, useVerdict } from "./replay.js";
@@ -26,19 +26,6 @@ import { Why } from "./why.js";
 export function Page() {
   const chat = isAlone() ? "alone" : place.value.chat;
   const at = place.value.at;
-  useEffect(() => {
-    if (!chat) {
-      stop();
-      info.value = null;
-      trouble.value = null;
-      document.title = `${store.value?.name ?? ""} · chatfold`;
-      return undefined;
-    }
-    void open(chat).then(() => {
-      if (info.value && !trouble.value) listen(info.value.key);
-    });
-    return stop;
-  }, [chat]);
   useEffect(() => {
     if (info.value && at !== `e${cursor.value}` && !(at === "" && cursor.value === end.value)) void followAddress();
   }, [at]);

@@ -7,10 +7,12 @@ import { categoryOf } from "./columns.js";
 import { counted, short } from "./format.js";
 import { Note } from "./note.js";
 import { KindSign } from "./signs.js";
+import { isNarrow } from "./screen.js";
 import { isAlone } from "./source.js";
 import { oneLine } from "./text.js";
 
-const LANE = 46, LEFT = 14, WIDTH = 620, TOP = 34;
+const LANE = 46, LEFT = 14, TOP = 34;
+const WIDE = 620, NARROW = 350;
 
 export function Tree() {
   const all = family.value;
@@ -26,18 +28,30 @@ export function Tree() {
 /** @param {{all: any[]}} props */
 function Graph({ all }) {
   const most = Math.max(...all.map((one) => one.end), 1);
-  const x = (/** @type {number} */ seq) => LEFT + ((WIDTH - 2 * LEFT) * seq) / most;
+  const width = isNarrow.value ? NARROW : WIDE;
+  const x = (/** @type {number} */ seq) => LEFT + ((width - 2 * LEFT) * seq) / most;
   const y = (/** @type {number} */ at) => TOP + LANE * at;
   const lanes = new Map(all.map((one, i) => [one.key, i]));
   const mine = info.value?.key;
   const other = place.value.other;
   const onTheWay = wayOf(all, mine, other);
-  return html`<div class="graph"><svg class="graph-lines" width=${WIDTH} height=${y(all.length - 1) + 26} viewBox=${`0 0 ${WIDTH} ${y(all.length - 1) + 26}`} role="img" aria-label=${`${all.length} chats by where they were forked`}>
-      ${all[0].turns.slice(0, 40).map((/** @type {number} */ seq, /** @type {number} */ i) => i && x(seq) - x(all[0].turns[i - 1]) < 22 ? null : html`<line class="graph-turn" x1=${x(seq)} x2=${x(seq)} y1="14" y2=${y(all.length - 1) + 16} /><text x=${x(seq) + 3} y="12">t${i + 1}</text>`)}
+  return html`<div class="graph"><svg class="graph-lines" width=${width} height=${y(all.length - 1) + 26} viewBox=${`0 0 ${width} ${y(all.length - 1) + 26}`} role="img" aria-label=${`${all.length} chats by where they were forked`}>
+      ${labelled(all[0].turns, x, width).map(([number, seq]) => html`<line class="graph-turn" x1=${x(seq)} x2=${x(seq)} y1="14" y2=${y(all.length - 1) + 16} /><text x=${x(seq) + 3} y="12">t${number}</text>`)}
       ${all.map((one, i) => html`<${Lane} key=${one.key} one=${one} at=${i} above=${lanes.get(one.parent)} x=${x} y=${y} isLit=${onTheWay.has(one.key)} role=${one.key === mine ? "A" : one.key === other ? "B" : ""} />`)}
     </svg>
     <div class="graph-names">${all.map((one, i) => html`<button class=${`graph-name ${one.key === mine ? "current" : ""}`} style=${{ top: `${y(i) - 20}px` }} disabled=${one.is_gone} onClick=${() => (one.key === mine ? go({ other: "" }) : go({ other: one.key }))} onDblClick=${() => goToChat(one.key, { tab: "tree" })}>
       <span class="cut said">${one.is_gone ? "gone" : oneLine(one.title || one.key)}</span><span class="cut"><span class="mono said quiet">${oneLine(one.key)}</span> <span class="faint">${one.is_gone ? "" : `e${one.end}`}</span></span></button>`)}</div></div>`;
+}
+
+/** The turns that have room for their name. @param {[number, number][]} turns numbers and seqs @param {(seq: number) => number} x @param {number} width */
+function labelled(turns, x, width) {
+  let free = 0;
+  return turns.filter(([number, seq]) => {
+    const end = x(seq) + 12 + 7 * String(number).length;
+    if (x(seq) < free || end > width) return false;
+    free = end;
+    return true;
+  });
 }
 
 /** The chats between two heads and their common ancestor. @param {any[]} all @param {string | undefined} one @param {string} other */
@@ -59,8 +73,8 @@ function Lane({ one, at, above, x, y, isLit, role }) {
   return html`<g class=${`lane ${isLit ? "lit" : ""} ${one.is_gone ? "gone" : ""}`}>
     ${bend && html`<path d=${bend} />`}<path d=${`M${start} ${y(at)}H${Math.max(start, x(one.end))}`} />
     ${above !== undefined && html`<circle class="fork-dot" cx=${x(from)} cy=${y(above)} r="3.5" />`}
-    ${one.turns.slice(0, 200).map((/** @type {number} */ seq) => html`<circle class="turn-dot" cx=${x(seq)} cy=${y(at)} r="3.5" />`)}
-    ${one.compactions.slice(0, 200).map((/** @type {number} */ seq) => html`<path class="cut-dot" d=${`M${x(seq)} ${y(at) - 5}l5 5-5 5-5-5z`} />`)}
+    ${one.turns.map((/** @type {[number, number]} */ [, seq]) => html`<circle class="turn-dot" cx=${x(seq)} cy=${y(at)} r="3.5" />`)}
+    ${one.compactions.map((/** @type {number} */ seq) => html`<path class="cut-dot" d=${`M${x(seq)} ${y(at) - 5}l5 5-5 5-5-5z`} />`)}
     ${!one.is_gone && html`<circle class=${`head-dot ${role === "A" ? "a" : role === "B" ? "b" : ""}`} cx=${Math.max(start, x(one.end)) + 4} cy=${y(at)} r="7" />${role && html`<text class=${`head-text ${role === "A" ? "a" : ""}`} x=${Math.max(start, x(one.end)) + 4} y=${y(at) + 3.5}>${role}</text>`}`}
   </g>`;
 }

@@ -4,6 +4,7 @@ export interface ReadonlySignal<T> { readonly value: T; peek(): T }
 export function signal<T>(value: T): Signal<T>;
 export function computed<T>(make: () => T): ReadonlySignal<T>;
 export function effect(run: () => void): () => void;
+export function untracked<T>(fn: () => T): T;
 export function batch<T>(run: () => T): T;
 export function html(strings: TemplateStringsArray, ...values: any[]): any;
 export function render(what: any, where: Element): void;
