@@ -8,6 +8,7 @@ import { grouped, percent, rounded, short } from "./format.js";
 import { Band, Chips, Compactions, Marks } from "./timeline_marks.js";
 import { Overview } from "./overview.js";
 import { TimelineTable } from "./timeline_table.js";
+import { Tip, pointed } from "./timeline_tip.js";
 import { WhyLane } from "./why_lane.js";
 import { axis, brush } from "./screen.js";
 import { scaleOf } from "./scale.js";
@@ -86,13 +87,14 @@ function Zoom({ columns, width, scale, most, limit }) {
     ${place.value.why && html`<${WhyLane} scale=${scale} width=${width} />`}
     ${divergence.value > 0 && html`<${Diverged} x=${scale.x(divergence.value, width)} width=${width} />`}
     <${Moving} columns=${columns} scale=${scale} width=${width} />
+    <${Tip} columns=${columns} scale=${scale} width=${width} />
   </div>`;
 }
 
 /** All that moves with the cursor. @param {{columns: import("./columns.js").Columns, scale: import("./scale.js").Scale, width: number}} props */
 function Moving({ columns, scale, width }) {
   const x = Math.min(Math.max(scale.x(cursor.value, width), 0), width);
-  return html`<div class="shade" style=${{ transform: `translateX(${x}px)`, width: `${Math.max(0, width - x)}px` }}></div>
+  return html`<div class="shade" style=${{ transform: `scaleX(${width ? 1 - x / width : 0})` }}></div>
     ${mark.value > 0 && html`<${MarkA} x=${scale.x(mark.value, width)} width=${width} cursorX=${x} />`}
     <${Slider} columns=${columns} x=${x} width=${width} />`;
 }
@@ -158,17 +160,23 @@ function usePointer(area, scale) {
     const down = (/** @type {PointerEvent} */ event) => {
       if (event.button || /** @type {HTMLElement} */ (event.target).closest("button")) return;
       isDown = true;
+      pointed.value = 0;
       bounds = node.getBoundingClientRect();
       node.setPointerCapture(event.pointerId);
       moveTo(at(event), { step: false });
       event.preventDefault();
     };
     const drag = (/** @type {PointerEvent} */ event) => {
-      if (!isDown) return;
+      if (!isDown) {
+        if (event.pointerType !== "touch") pointed.value = at(event);
+        return;
+      }
       if (wanted < 0) requestAnimationFrame(move);
       wanted = at(event);
     };
     const up = () => (isDown = false);
+    const enter = () => (bounds = node.getBoundingClientRect());
+    const leave = () => (pointed.value = 0);
     const wheel = (/** @type {WheelEvent} */ event) => {
       event.preventDefault();
       bounds = node.getBoundingClientRect();
@@ -181,6 +189,8 @@ function usePointer(area, scale) {
     node.addEventListener("pointermove", drag);
     node.addEventListener("pointerup", up);
     node.addEventListener("pointercancel", up);
+    node.addEventListener("pointerenter", enter);
+    node.addEventListener("pointerleave", leave);
     node.addEventListener("wheel", wheel, { passive: false });
     node.addEventListener("dblclick", whole);
     return () => {
@@ -188,6 +198,8 @@ function usePointer(area, scale) {
       node.removeEventListener("pointermove", drag);
       node.removeEventListener("pointerup", up);
       node.removeEventListener("pointercancel", up);
+      node.removeEventListener("pointerenter", enter);
+      node.removeEventListener("pointerleave", leave);
       node.removeEventListener("wheel", wheel);
       node.removeEventListener("dblclick", whole);
     };
