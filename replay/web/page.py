@@ -23,7 +23,7 @@ from chatfold.agent import Moment
 from chatfold.eventlog import Entry
 from chatfold.projections import contexts
 from chatfold.replay.inspect.serial import json_object
-from chatfold.replay.web.answers import Body, EventAnswer, chat_info, event_of, sight
+from chatfold.replay.web.answers import Body, chat_info, event_of, sight
 from chatfold.replay.web.bundle import bundle, styles
 from chatfold.replay.web.columns import KINDS, Columns
 from chatfold.replay.web.lines import line
@@ -50,10 +50,7 @@ async def page_of(moment: Moment, *, first: int = 1, last: int | None = None) ->
         said = [entry for entry in page if entry.seq >= first]
         number = (page[0].seq - 1) // _TOGETHER
         if said:
-            yield _block(f"lines/{number}", {"lines": [line(entry) for entry in said]})
-            yield _block(
-                f"events/{number}", {str(entry.seq): {"event": _short(event_of(entry))} for entry in said}
-            )
+            yield _block(f"entries/{number}", {str(entry.seq): _told(entry) for entry in said})
     yield _raw("columns", columns.packed())
     yield _block("compactions", await _differences(now, first))
     yield b"</body>\n</html>\n"
@@ -90,10 +87,11 @@ def _known(told: Any, first: int) -> Any:
     return msgspec.structs.replace(told, controls=controls, checkpoints=named)
 
 
-def _short(event: EventAnswer) -> EventAnswer:
-    """Each text once."""
-    nothing = Body("", 0)
-    return msgspec.structs.replace(event, line=nothing, json=nothing if event.said.text else event.json)
+def _told(entry: Entry) -> dict[str, Any]:
+    """Its line and its event, side by side: what both have is packed once."""
+    event, nothing = event_of(entry), Body("", 0)
+    short = msgspec.structs.replace(event, line=nothing, json=nothing if event.said.text else event.json)
+    return {"line": line(entry), "event": short}
 
 
 async def _differences(now: Moment, first: int) -> dict[str, Any]:
@@ -101,27 +99,26 @@ async def _differences(now: Moment, first: int) -> dict[str, Any]:
     seqs = [one.seq for one in now[contexts].controls if one.kind == "compacted" and one.seq >= first]
     for seq in seqs[-_DIFFERENCES:]:
         before, after = await _at(now, seq - 1), await _at(now, seq)
-        found[str(seq)] = {"difference": _since(await difference(before, after), first)}
+        found[str(seq)] = {"difference": _card(await difference(before, after), first)}
     return found
 
 
-def _since(told: Difference, first: int) -> Difference:
-    """Without the items that were said before."""
-    if first <= 1:
-        return told
-    names = ("left", "kept", "added", "moved")
-    some = {
-        name: tuple(item for item in getattr(told.comparison, name) if item.seq >= first) for name in names
-    }
-    changed = tuple(one for one in told.comparison.changed if one.before.seq >= first)
+def _card(told: Difference, first: int) -> Difference:
+    """What the card of a compaction shows, without what was said before; the texts of what left stand in its lines."""
+    left = tuple(msgspec.structs.replace(item, text="") for item in told.comparison.left if item.seq >= first)
+    steps = tuple(one for one in told.comparison.steps if one.seq >= first)
     archive = msgspec.structs.replace(told.comparison.archive, added=(), removed=(), changed=())
-    steps = tuple(
-        one if one.seq >= first else msgspec.structs.replace(one, summary="", title="", reason="")
-        for one in told.comparison.steps
-    )
     return Difference(
         msgspec.structs.replace(
-            told.comparison, **some, changed=changed, archive=archive, steps=steps, undone=()
+            told.comparison,
+            left=left,
+            kept=(),
+            added=(),
+            changed=(),
+            moved=(),
+            steps=steps,
+            undone=(),
+            archive=archive,
         ),
         {seq: share for seq, share in told.kept_words.items() if seq >= first},
     )

@@ -5,9 +5,11 @@ import { useAnswer } from "./answer.js";
 import { info, moveTo } from "./chat.js";
 import { CATEGORIES, categoryOf } from "./columns.js";
 import { counted, percent, short } from "./format.js";
+import { arrived, lineOf } from "./lines.js";
 import { Cache } from "./prompt_cache.js";
 import { copy } from "./screen.js";
 import { KindSign, Sign } from "./signs.js";
+import { entryBlock } from "./source.js";
 import { oneLine } from "./text.js";
 import { Marked } from "./words.js";
 
@@ -45,7 +47,7 @@ export function Compaction({ difference, columns, mark }) {
 
 /** @param {{text: string, item: any}} props */
 function Summary({ text, item }) {
-  const { value } = useAnswer("event", item ? { chat: info.value?.key, at: `e${item.seq}` } : null, item ? `events/${Math.floor((item.seq - 1) / 128)}#${item.seq}` : "");
+  const { value } = useAnswer("event", item ? { chat: info.value?.key, at: `e${item.seq}` } : null, item ? entryBlock(item.seq) : "");
   return html`<blockquote class="summary-text"><${Marked} text=${text} words=${value?.event?.said.text ?? item?.text ?? ""} /></blockquote>
     ${item && html`<p class="faint">Marked: words of <button class="link" onClick=${() => moveTo(item.seq, { tab: "event" })}>e${item.seq}</button> that it has. <button class="link" onClick=${() => go({ why: `e${item.seq}` })}>Why</button></p>`}`;
 }
@@ -53,9 +55,16 @@ function Summary({ text, item }) {
 /** @param {{item: any, kept: number | undefined, isChosen: boolean, onChoose: () => void}} props */
 function LeftRow({ item, kept, isChosen, onChoose }) {
   return html`<button class=${`left-row ${isChosen ? "chosen" : ""}`} aria-pressed=${isChosen} onClick=${onChoose} onDblClick=${() => go({ why: `e${item.seq}` })}>
-    <${KindSign} name=${categoryOf(item.kind)} isCall=${item.kind === "calls"} /><span class="cut said">${oneLine(item.text)}</span>
+    <${KindSign} name=${categoryOf(item.kind)} isCall=${item.kind === "calls"} /><span class="cut said">${oneLine(item.text || textOf(item.seq))}</span>
     <span class="kept"><i class="meter"><i style=${{ width: `${100 * (kept ?? 0)}%` }}></i></i>${kept === undefined ? "" : percent(kept, 1)}</span>
     <span class="number">${short(item.tokens)}</span><span class="number mono faint">e${item.seq}</span></button>`;
+}
+
+/** In a page that stands alone a text is in its line only. @param {number} seq */
+function textOf(seq) {
+  void arrived.value;
+  const line = lineOf(info.value?.key ?? "", seq);
+  return [line?.head, line?.text].filter(Boolean).join(" ");
 }
 
 /** @param {any[]} items @param {Record<string, number>} kept @param {string} order */

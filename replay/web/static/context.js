@@ -12,6 +12,7 @@ import { ModeSwitch } from "./mode_switch.js";
 import { Note } from "./note.js";
 import { isNarrow, turn, turned } from "./screen.js";
 import { KindSign, Sign } from "./signs.js";
+import { entryBlock } from "./source.js";
 import { Folded, oneLine } from "./text.js";
 
 const FIRST = 100; // items of a turn that are shown at once
@@ -133,7 +134,7 @@ function Says({ line, columns, seq, isSummary }) {
 
 /** @param {{columns: import("./columns.js").Columns, seq: number, category: string}} props */
 function Opened({ columns, seq, category }) {
-  const { value, problem } = useAnswer("event", { chat: info.value?.key, at: `e${seq}` }, `events/${Math.floor((seq - 1) / 128)}#${seq}`);
+  const { value, problem } = useAnswer("event", { chat: info.value?.key, at: `e${seq}` }, entryBlock(seq));
   const name = columns.compactions().find((one) => one.seq === seq)?.name;
   const event = value?.event;
   const isCode = event && (event.what === "call" || event.what === "result");

@@ -10,7 +10,7 @@ import { arrived, lineOf } from "./lines.js";
 import { Note, Trouble } from "./note.js";
 import { copy } from "./screen.js";
 import { EventSign, Sign } from "./signs.js";
-import { ask, isAlone } from "./source.js";
+import { ask, entryBlock, isAlone } from "./source.js";
 import { Folded, oneLine, plain } from "./text.js";
 
 const form = signal("text");
@@ -18,7 +18,7 @@ const CODE = new Set(["call", "result", "noted", "unknown"]);
 
 export function EventPane() {
   const seq = settled.value;
-  const { value, problem, isOld } = useAnswer("event", seq ? { chat: info.value?.key, at: `e${seq}` } : null, `events/${Math.floor((seq - 1) / 128)}#${seq}`);
+  const { value, problem, isOld } = useAnswer("event", seq ? { chat: info.value?.key, at: `e${seq}` } : null, entryBlock(seq));
   if (!seq) return html`<${Note} title="Nothing happened yet"><p>This is before the first event.</p><//>`;
   if (problem) return html`<${Trouble} problem=${problem} />`;
   const event = value?.event;

@@ -1,10 +1,9 @@
 // The texts of the list, by pages. A page is asked for when one of its lines is shown and the cursor has rested; the last ones are kept.
 import { signal } from "./vendor/preact.js";
-import { ask, blockValue, hasBlock, isAlone } from "./source.js";
+import { PAGE, ask, blockValue, hasBlock, isAlone, pageOf } from "./source.js";
 
 /** @typedef {{seq: number, ts: number, what: string, kind: string, text?: string, head?: string, run?: string, is_failed?: boolean, tokens?: [number, number]}} Line */
 
-const PAGE = 128;
 const KEPT = 200;
 const REST = 40; // milliseconds
 
@@ -34,7 +33,7 @@ export function lineOf(key, seq) {
     chat = key;
   }
   const found = known.get(seq);
-  const page = Math.floor((seq - 1) / PAGE);
+  const page = pageOf(seq);
   if (!found && !pages.has(page)) {
     wanted.add(page);
     if (!timer) timer = setTimeout(fetchWanted, pages.size ? REST : 0);
@@ -58,7 +57,7 @@ async function fetchWanted() {
   await Promise.all(asked.map(async (page) => {
     pages.set(page, true);
     try {
-      const lines = await pageOf(mine, page);
+      const lines = await linesOf(mine, page);
       if (mine !== chat) return;
       for (const line of lines) known.set(line.seq, line);
     } catch {
@@ -74,7 +73,7 @@ async function fetchWanted() {
 }
 
 /** @param {string} key @param {number} page @returns {Promise<Line[]>} */
-async function pageOf(key, page) {
+async function linesOf(key, page) {
   if (isAlone()) return fromBlock(page);
   return (await ask("lines", { chat: key, first: page * PAGE + 1, last: (page + 1) * PAGE })).lines;
 }
@@ -82,7 +81,7 @@ async function pageOf(key, page) {
 /** In a page of its own: what was left out of it says so. @param {number} page @returns {Promise<Line[]>} */
 async function fromBlock(page) {
   /** @type {Line[]} */
-  const found = hasBlock(`lines/${page}`) ? (await blockValue(`lines/${page}`)).lines : [];
+  const found = hasBlock(`entries/${page}`) ? Object.values(await blockValue(`entries/${page}`)).flatMap((one) => one.line ?? []) : [];
   const there = new Set(found.map((line) => line.seq));
   for (let seq = page * PAGE + 1; seq <= (page + 1) * PAGE; seq++) {
     if (!there.has(seq)) found.push({ seq, ts: 0, what: "", kind: "", text: "not in this page" });

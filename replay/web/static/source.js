@@ -45,6 +45,12 @@ export function blockValue(name) {
   return value;
 }
 
+/** Lines and events are in blocks of as many entries as a page of lines has. */
+export const PAGE = 128;
+export const pageOf = (/** @type {number} */ seq) => Math.floor((seq - 1) / PAGE);
+/** Where an entry is: in which block, and what in it. @param {number} seq */
+export const entryBlock = (seq) => `entries/${pageOf(seq)}#${seq}`;
+
 export const hasBlock = (/** @type {string} */ name) => blocks?.has(name) ?? false;
 export const blockBytes = block;
 
