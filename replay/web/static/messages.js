@@ -137,11 +137,14 @@ export async function copyMessages() {
 /** @param {any} request */
 async function copyCurl(request) {
   const isAnthropic = request.provider.includes("anthropic") || shape.value === "anthropic";
-  const body = await requestText(request.number ? "sent" : isAnthropic ? "anthropic" : "openai");
-  const data = `'${body.replaceAll("'", "'\\''")}'`;
+  const messages = JSON.parse(await requestText(request.number ? "sent" : isAnthropic ? "anthropic" : "openai"));
+  const model = request.model || info.value?.model || "MODEL";
+  const body = Array.isArray(messages) ? { model, messages } : { model, ...messages };
+  if (isAnthropic) body.max_tokens ??= 4096; // a request without is refused
+  const data = `'${JSON.stringify(body, null, 2).replaceAll("'", "'\\''")}'`;
   const [url, ...headers] = isAnthropic
     ? ["https://api.anthropic.com/v1/messages", '-H "x-api-key: $ANTHROPIC_API_KEY"', "-H 'anthropic-version: 2023-06-01'"]
-    : ["https://api.openai.com/v1/chat/completions", '-H "Authorization: Bearer $OPENAI_API_KEY"'];
+    : [`https://api.openai.com/v1/${body.input ? "responses" : "chat/completions"}`, '-H "Authorization: Bearer $OPENAI_API_KEY"'];
   await copy([`curl ${url}`, ...headers, "-H 'content-type: application/json'", `-d ${data}`].join(" \\\n  "), "a curl command");
 }
 
