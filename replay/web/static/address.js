@@ -12,7 +12,7 @@ export const TABS = ["context", "messages", "diff", "event", "tree"];
  */
 
 /** @returns {Place} */
-const nowhere = () => ({
+export const nowhere = () => ({
   chat: "", at: "", a: "", tab: "context", kinds: "", errors: false, why: "", other: "", find: "", q: "", mode: "", judge: false,
 });
 

@@ -20,6 +20,7 @@ export function drawChart(canvas, columns, scale, { most, gap = true }) {
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
   const points = pointsOf(columns, scale, width);
+  const isDense = scale.to - scale.from > 8 * width; // lines would stand on each other, and hide the areas
   const y = (/** @type {number} */ tokens) => height - (tokens / most) * height;
   const below = new Float64Array(points.length);
   for (let kind = 0; kind < CATEGORIES.length; kind++) {
@@ -30,7 +31,7 @@ export function drawChart(canvas, columns, scale, { most, gap = true }) {
     steps(pen, points, top, y);
     back(pen, points, below, y);
     pen.fill();
-    if (gap && kind && top.some((value, i) => value !== below[i])) {
+    if (gap && !isDense && kind && top.some((value, i) => value !== below[i])) {
       pen.strokeStyle = colour("--panel");
       pen.lineWidth = 0.6;
       pen.beginPath();
@@ -40,7 +41,7 @@ export function drawChart(canvas, columns, scale, { most, gap = true }) {
     below.set(top);
   }
   pen.strokeStyle = colour("--ink3");
-  pen.lineWidth = 1;
+  pen.lineWidth = isDense ? 0.3 : 1;
   pen.beginPath();
   steps(pen, points, below, y);
   pen.stroke();

@@ -1,6 +1,6 @@
 // Replay: folded again, offline: is everything as it was recorded? The first divergence, with both values, and the line that keeps it as a test.
 import { html, signal, useEffect, useState } from "./vendor/preact.js";
-import { asProblem, end, get, info, moveTo, verdict } from "./chat.js";
+import { asProblem, box, end, get, info, moveTo, verdict } from "./chat.js";
 import { grouped } from "./format.js";
 import { Trouble } from "./note.js";
 import { copy } from "./screen.js";
@@ -61,7 +61,7 @@ function Found({ found }) {
       ${one && html`<button class="button primary" onClick=${() => moveTo(one.seq, { judge: false, tab: "event" })}>Open e${one.seq}</button>`}
       ${!isAlone() && html`<button class="button" disabled=${isRunning.value} onClick=${judge}>Replay again</button>`}</div>
     <div class="card four"><div><b>${grouped(one ? Math.max(0, one.seq - 1) : found.entries)} of ${grouped(end.value)}</b><span class="quiet">entries the same</span></div>
-      <div><b>${grouped(found.proved)} of ${grouped(found.model_calls)}</b><span class="quiet">requests proved${found.unprovable ? `, ${found.unprovable} cannot be` : ""}</span></div>
+      <div><b>${grouped(found.proved)} of ${grouped(Math.max(found.model_calls, box.value?.columns.asked.length ?? 0))}</b><span class="quiet">requests proved${found.unprovable ? `, ${found.unprovable} cannot be` : ""}</span></div>
       <div><b>${grouped(found.tool_calls)}</b><span class="quiet">tool calls read from the log</span></div><div><b>0</b><span class="quiet">live calls</span></div></div>
     ${one && html`<div class="pane-head"><h2 class="minor">The first difference</h2><span class="mono quiet said">${oneLine(one.field)}</span><span class="grow"></span>
       <div class="segments" role="radiogroup" aria-label="Shown as"><button role="radio" aria-checked=${form === "words"} onClick=${() => setForm("words")}>Words</button><button role="radio" aria-checked=${form === "whole"} onClick=${() => setForm("whole")}>Whole</button></div></div>

@@ -1,6 +1,7 @@
 // What stands on the timeline besides the picture: turns, compactions, the band of contexts, forks, errors and checkpoints.
 import { computed, html } from "./vendor/preact.js";
 import { box, cursor, forks, info, moveTo } from "./chat.js";
+import { upto } from "./columns.js";
 import { grouped, short } from "./format.js";
 import { arrived, lineOf } from "./lines.js";
 import { Sign } from "./signs.js";
@@ -19,8 +20,9 @@ export function Chips({ columns, scale, width }) {
   void arrived.value;
   const found = [];
   const turns = columns.turns;
-  if (turns.length > 4000) return html`<div class="chips"></div>`;
-  for (let i = 0; i < turns.length; i++) {
+  const first = Math.max(0, upto(turns, scale.from) - 1), last = upto(turns, scale.to);
+  if (last - first > width / CHIP * 4) return html`<div class="chips"></div>`;
+  for (let i = first; i < last; i++) {
     const left = Math.max(0, scale.x(turns[i], width)), right = Math.min(width, scale.x(turns[i + 1] ?? columns.count + 1, width) - 3);
     if (right - left < CHIP) continue;
     const text = right - left > 70 ? lineOf(info.value?.key ?? "", turns[i])?.text : "";
@@ -35,9 +37,11 @@ export function Compactions({ columns, scale, width, most }) {
   const seen = passed.value;
   const all = columns.compactions().filter((one) => one.seq >= scale.from && one.seq <= scale.to);
   const isDense = all.length > width / 40;
-  let free = -1;
-  return html`<div class="compactions">${all.slice(0, 2000).map((one, i) => {
+  let free = -1, last = -9;
+  return html`<div class=${`compactions ${isDense ? "dense" : ""}`}>${all.map((one, i) => {
     const x = scale.x(one.seq, width);
+    if (x - last < 3) return null; // a tick has its place already
+    last = x;
     const next = i + 1 < all.length ? scale.x(all[i + 1].seq, width) : width;
     const freed = (columns.total[one.seq - 1] ?? 0) - (columns.total[one.seq] ?? 0);
     const room = Math.min(next, width) - x;
@@ -53,9 +57,9 @@ export function Compactions({ columns, scale, width, most }) {
 export function Band({ columns, scale, width }) {
   void box.value;
   const changes = [{ seq: 0, id: "main", title: "" }, ...columns.switches()];
+  const seqs = changes.map((one) => one.seq);
   const found = [];
-  if (changes.length > 3000) return html`<div class="band"></div>`;
-  for (let i = 0; i < changes.length; i++) {
+  for (let i = Math.max(0, upto(seqs, scale.from) - 1); i < upto(seqs, scale.to); i++) {
     const left = Math.max(0, scale.x(changes[i].seq, width)), right = Math.min(width, scale.x(changes[i + 1]?.seq ?? columns.count, width));
     if (right - left < 2) continue;
     const name = changes[i].title || changes[i].id;
