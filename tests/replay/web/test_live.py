@@ -1,6 +1,7 @@
 """What happens while somebody looks: entries arrive, the chat is deleted or damaged, the server ends and comes back."""
 
 import asyncio
+import json
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from chatfold import Store, user
+from chatfold import Store, assistant, user
+from chatfold.replay.web.desk import Desk
+from chatfold.replay.web.live import tail
 from tests.replay.web.browser import looking
 from tests.replay.web.serving import apart, serving
 
@@ -109,6 +112,60 @@ def test_damage_is_told_with_the_place_and_the_command(browser: Browser, tmp_pat
     shutil.rmtree(store / "chats" / "talk" / "cache", ignore_errors=True)
     with serving(store, tmp_path) as server, looking(browser, server, "/c/talk", lost=True) as page:
         expect(page.locator("body")).to_contain_text("damage", ignore_case=True)
+
+
+def test_damage_while_looking_is_told_where_it_is_met(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 30)
+    with serving(store, tmp_path) as server, looking(browser, server, "/c/talk?tab=event", lost=True) as page:
+        expect(page.locator(".body-card")).to_contain_text("said 29")
+        [segment] = (store / "chats" / "talk").glob("*.jsonl")
+        data = segment.read_bytes()
+        at = data.index(b"said 11")
+        segment.write_bytes(data[:at] + b"SAID" + data[at + 4 :])
+        page.keyboard.press(":")
+        page.get_by_role("textbox", name="Go to an address").fill("e12")
+        page.keyboard.press("Enter")
+        expect(page.locator("#pane")).to_contain_text("This log is damaged")
+        expect(page.locator("#pane .command")).to_contain_text("chatfold check talk")
+
+
+def test_a_checkpoint_is_marked_as_soon_as_it_is_set(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 20)
+
+    async def set_checkpoint() -> None:
+        async with Store(store, durability="off") as open_store:
+            await (await open_store.chat("talk")).checkpoint("here")
+
+    with serving(store, tmp_path) as server, looking(browser, server, "/c/talk?at=e5") as page:
+        expect(page.locator(".live .dot:not(.off)")).to_be_visible()
+        apart(asyncio.run, set_checkpoint())
+        expect(page.locator(".marks button.checkpoint")).to_have_count(1)
+
+
+def test_the_pieces_of_an_answer_that_is_coming_are_passed_on() -> None:
+    async def watch() -> list[bytes]:
+        async with Store.memory() as store:
+            chat = await store.chat("talk")
+            await chat.record(user("hello"))
+            await store.log.storage.pass_delta("talk", b'"The answer"')
+            desk, ended, found = Desk(store, "memory", "memory"), asyncio.Event(), []
+            async for piece in tail(desk, await desk.chat("talk"), 1, ended):
+                found.append(piece)
+                if b"event: delta" in piece:
+                    await store.log.storage.end_deltas("talk")
+                    await chat.record(assistant("The answer stands"))
+                if b"event: append" in piece:
+                    ended.set()
+            return found
+
+    pieces = apart(asyncio.run, watch())
+    [delta] = [piece for piece in pieces if b"event: delta" in piece]
+    assert json.loads(delta.partition(b"data: ")[2])["text"] == '"The answer"'
+    [append] = [piece for piece in pieces if b"event: append" in piece]
+    assert b"id: 2" in append
+    assert b"The answer stands" in append
 
 
 def test_a_fork_is_made_if_the_page_may(browser: Browser, tmp_path: Path) -> None:
