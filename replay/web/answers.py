@@ -146,7 +146,7 @@ def event_of(entry: Entry, most: int | None = CAP) -> EventAnswer:
         one.what,
         getattr(entry.event, "name", ""),
         one.failed,
-        _body(_said(entry, one.text), most),
+        _body(_read_text(entry, one.text), most),
         _body(json_lines(msgspec.to_builtins(entry.event, enc_hook=str)), most),
         Body("", 0),
         {name: value for name, value in facts.items() if value},
@@ -154,7 +154,7 @@ def event_of(entry: Entry, most: int | None = CAP) -> EventAnswer:
     )
 
 
-def _said(entry: Entry, told: str) -> str:
+def _read_text(entry: Entry, told: str) -> str:
     event = entry.event
     parts = getattr(event, "parts", None)
     if parts is not None:
@@ -263,7 +263,7 @@ async def request_at(
         found.why if found else "",
         event.tools if isinstance(event, ModelCalled) else (),
         _body(_text_of(payload.get("system") or payload.get("instructions") or ""), CAP),
-        tuple(_shown(one, count) for one, count in zip(messages, tokens, strict=True)),
+        tuple(_show_message(one, count) for one, count in zip(messages, tokens, strict=True)),
         sum(tokens),
         same,
         sum(tokens[:same]),
@@ -271,7 +271,7 @@ async def request_at(
     )
 
 
-def _shown(message: Message, tokens: int) -> MessageShown:
+def _show_message(message: Message, tokens: int) -> MessageShown:
     return MessageShown(
         message.role,
         item_of(message).kind,

@@ -21,7 +21,7 @@ def bundle() -> str:
     for name in texts:
         _place(name, texts, order, ())
     names = {name: f"m{number}" for number, name in enumerate(order)}
-    script = "\n".join(_wrapped(texts[name], names[name], names) for name in order)
+    script = "\n".join(_wrap(texts[name], names[name], names) for name in order)
     if "</script" in script.lower() or "<!--" in script:
         raise AssertionError("this would end the script it stands in")
     return script
@@ -36,11 +36,11 @@ def _place(name: str, texts: dict[str, str], order: list[str], way: tuple[str, .
         order.append(name)
 
 
-def _wrapped(text: str, name: str, names: dict[str, str]) -> str:
+def _wrap(text: str, name: str, names: dict[str, str]) -> str:
     """As a function that gives what the module exports."""
     given = [(one, one) for one in _EXPORT.findall(text)]
     for some in _LIST.findall(text):
-        given += [_renamed(one) for one in (some[0] or some[1]).split(",") if one.strip()]
+        given += [_split_alias(one) for one in (some[0] or some[1]).split(",") if one.strip()]
     text = _LIST.sub(lambda found: ";" if found[2] else "", text)
     text = _EXPORT.sub("", text)
     text = _IMPORT.sub(
@@ -52,7 +52,7 @@ def _wrapped(text: str, name: str, names: dict[str, str]) -> str:
     return f"const {name} = (() => {{\n{text}\nreturn {{ {public} }};\n}})();"
 
 
-def _renamed(one: str) -> tuple[str, str]:
+def _split_alias(one: str) -> tuple[str, str]:
     inside, _, outside = one.strip().partition(" as ")
     return inside, outside or inside
 

@@ -4,7 +4,7 @@ The page filters these arrays and asks for nothing while the cursor moves. They 
 ended, and are kept in a file of the debugger's own. The file is believed only if the chat still has its last entry, by link, and nothing
 was erased since. It holds no text.
 
-What is sent is ``packed``: for the entries from one on, little-endian, one column after the other:
+What is sent is what ``pack`` gives: for the entries from one on, little-endian, one column after the other:
 
     ts f64 · tokens u32 · pair u32 · kind u8 · flags u8
 
@@ -82,7 +82,7 @@ class Columns:
         event = entry.event
         self.ts.append(entry.time)
         self.tokens.append(cost_of(event))
-        self.pair.append(self._paired(entry))
+        self.pair.append(self._find_pair(entry))
         self.kind.append(_CODES.get(row(entry, most=1).what, 0))
         self.flags.append(_flags(entry))
         self.head = Head(entry.seq, entry.link)
@@ -95,7 +95,7 @@ class Columns:
             if len(waiting) > _WAITING:
                 del waiting[next(iter(waiting))]
 
-    def _paired(self, entry: Entry) -> int:
+    def _find_pair(self, entry: Entry) -> int:
         match entry.event:
             case ToolReturned(call=call):
                 seq = self._calls.pop(call, 0)
@@ -107,7 +107,7 @@ class Columns:
             self.pair[seq - 1] = entry.seq
         return seq
 
-    def packed(self, first: int = 1, last: int | None = None) -> bytes:
+    def pack(self, first: int = 1, last: int | None = None) -> bytes:
         """Of the entries ``first`` … ``last``."""
         columns = (self.ts, self.tokens, self.pair, self.kind, self.flags)
         return b"".join(_view(column, first - 1, last) for column in columns)
@@ -116,7 +116,7 @@ class Columns:
 
     def dump(self, epoch: str) -> bytes:
         """``epoch``: of the erasures, from before the entries were read."""
-        data = self.packed()
+        data = self.pack()
         title = _Title(
             VERSION, epoch, self.head, len(self), self._calls, self._asked, xxh3_128_hexdigest(data)
         )

@@ -56,7 +56,7 @@ class Guard:
                 await self._app(scope, receive, send)
             return  # a web socket is never accepted
 
-        async def sent(message: Message) -> None:
+        async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(_HEADERS)
@@ -64,7 +64,7 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(scope)
-        await (self._app if refusal is None else refusal)(scope, receive, sent)
+        await (self._app if refusal is None else refusal)(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """What is answered instead; None: it may pass."""

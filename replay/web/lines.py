@@ -50,14 +50,14 @@ async def lines(moment: Moment, first: int, last: int) -> list[Line]:
 
 def line(entry: Entry) -> Line:
     one = row(entry, most=_CHARACTERS)
-    head, text = _told(entry.event, one.text)
+    head, text = _describe(entry.event, one.text)
     cost = _cost(entry.event)
     return Line(
         entry.seq, entry.time, one.what, kind_name(entry.event), text, head, entry.run or "", one.failed, cost
     )
 
 
-def _told(event: Event, text: str) -> tuple[str, str]:
+def _describe(event: Event, text: str) -> tuple[str, str]:
     match event:
         case ToolCalled(name=name, args=args):
             return name, one_line(_arguments(args), _CHARACTERS)

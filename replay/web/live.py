@@ -84,7 +84,7 @@ async def _end(ended: asyncio.Event, queue: _Queue) -> None:
 async def _pieces(desk: Desk, chat: OpenChat, some: list[Any]) -> list[bytes]:
     entries = [one for one in some if isinstance(one, Entry)]
     error = next((one for one in some if isinstance(one, Exception)), None)
-    found = [] if not entries else await _appended(chat, entries)
+    found = [] if not entries else await _tell_appended(chat, entries)
     found += [
         _event("delta", json_object({"text": one.decode("utf-8", "replace")}))
         for one in some
@@ -98,7 +98,7 @@ async def _pieces(desk: Desk, chat: OpenChat, some: list[Any]) -> list[bytes]:
     return [piece for piece in found if piece]
 
 
-async def _appended(chat: OpenChat, entries: list[Entry]) -> list[bytes]:
+async def _tell_appended(chat: OpenChat, entries: list[Entry]) -> list[bytes]:
     first, last = entries[0].seq, entries[-1].seq
     await chat.refresh()
     moment = chat.replay.chat
@@ -109,7 +109,7 @@ async def _appended(chat: OpenChat, entries: list[Entry]) -> list[bytes]:
         "chat": chat_info(moment),
         "first": first,
         "lines": [line(entry) for entry in entries],
-        "columns": b64encode(columns.packed(first, last)).decode() if has_all else "",
+        "columns": b64encode(columns.pack(first, last)).decode() if has_all else "",
         "again": known > len(columns),  # something was erased: all columns are others
     }
     found = [_event("append", json_object(value), last)]

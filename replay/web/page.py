@@ -42,7 +42,7 @@ async def page_of(moment: Moment, *, first: int = 1, last: int | None = None) ->
     yield (await asyncio.to_thread(_head, info.title or info.key)).encode("utf-8", "backslashreplace")
     yield _block("store", {"name": "", "only": now.key, "writes": False, "kinds": KINDS})
     yield _block("chat", {"chat": info})
-    yield _block("sight", {"sight": _known(sight(now), first)})
+    yield _block("sight", {"sight": _hide_names(sight(now), first)})
     yield _block("tree", {"tree": []})
     columns = Columns()
     async for page in _pages(now):
@@ -50,8 +50,8 @@ async def page_of(moment: Moment, *, first: int = 1, last: int | None = None) ->
         said = [entry for entry in page if entry.seq >= first]
         number = (page[0].seq - 1) // _TOGETHER
         if said:
-            yield _block(f"entries/{number}", {str(entry.seq): _told(entry) for entry in said})
-    yield _raw("columns", columns.packed())
+            yield _block(f"entries/{number}", {str(entry.seq): _describe(entry) for entry in said})
+    yield _raw("columns", columns.pack())
     yield _block("compactions", await _differences(now, first))
     yield b"</body>\n</html>\n"
 
@@ -78,7 +78,7 @@ async def _pages(moment: Moment) -> AsyncIterator[list[Entry]]:
         yield waiting
 
 
-def _known(told: Any, first: int) -> Any:
+def _hide_names(told: Any, first: int) -> Any:
     """Without the names that were given before."""
     if first <= 1:
         return told
@@ -87,7 +87,7 @@ def _known(told: Any, first: int) -> Any:
     return msgspec.structs.replace(told, controls=controls, checkpoints=named)
 
 
-def _told(entry: Entry) -> dict[str, Any]:
+def _describe(entry: Entry) -> dict[str, Any]:
     """Its line and its event, side by side: what both have is packed once."""
     event, nothing = event_of(entry), Body("", 0)
     short = msgspec.structs.replace(event, line=nothing, json=nothing if event.said.text else event.json)

@@ -196,13 +196,13 @@ async def _hits(desk: Desk, one: Listed, query: str, kinds: frozenset[str]) -> H
                 chat[contexts].turn_at(hit.seq),
                 hit.preview,
                 traced.now if traced else None,
-                _left(traced),
+                _name_leaving(traced),
             )
         )
     return Hits(one.key, one.outline.title, found, has_more=len(hits) > _HITS)
 
 
-def _left(traced: Trace | None) -> str:
+def _name_leaving(traced: Trace | None) -> str:
     for visit in reversed(traced.visits if traced else ()):
         if visit.left is not None:
             letter = {"compacted": "c", "opened": "s", "switched": "s", "cleared": "s"}.get(visit.left.cause)

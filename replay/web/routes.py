@@ -64,7 +64,7 @@ def make_app(desk: Desk, ended: asyncio.Event, *, writes: bool = False) -> Starl
             Route("/", _file(files.home, "text/html", is_kept=False)),
             Route("/c/{key:path}", _file(files.page, "text/html", is_kept=False)),
         ],
-        exception_handlers=dict.fromkeys(EXPECTED, _told),
+        exception_handlers=dict.fromkeys(EXPECTED, _answer_error),
     )
 
 
@@ -78,7 +78,7 @@ def _file(text: str, kind: str, *, is_kept: bool = True) -> Callable[[Request], 
     return answer
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _answer_error(_: Request, error: Exception) -> Response:
     status, value = problem(error)
     return _json(value, status)
 
@@ -147,7 +147,7 @@ class _Api:
         columns = await chat.read_on(seconds=_CHUNK)
         headers = {"x-end": str(chat.end)}
         return Response(
-            columns.packed(first, first - 1 + _PART), media_type="application/octet-stream", headers=headers
+            columns.pack(first, first - 1 + _PART), media_type="application/octet-stream", headers=headers
         )
 
     async def lines(self, request: Request) -> Response:

@@ -16,7 +16,7 @@ import uvicorn
 from chatfold.replay.web.desk import Desk
 from chatfold.replay.web.guard import Guard
 from chatfold.replay.web.routes import make_app
-from chatfold.replay.web.session import kept_token, opening_file, state_folder
+from chatfold.replay.web.session import keep_token, state_folder, write_opening_file
 
 PORT = 8742
 
@@ -34,7 +34,7 @@ async def serve(
     listening = listen(port, say)
     number = listening.getsockname()[1]
     folder = state_folder()
-    token = kept_token(folder)
+    token = keep_token(folder)
     ended = asyncio.Event()
     app = Guard(make_app(desk, ended, writes=writes), port=number, token=token, writes=writes)
     config = uvicorn.Config(
@@ -50,7 +50,7 @@ async def serve(
     link = f"http://127.0.0.1:{number}{start}{'&' if '?' in start else '?'}token={token}"
     say(f"chatfold view: {link}")
     say("Ctrl-C ends it.")
-    opening = opening_file(folder, link) if browser else None
+    opening = write_opening_file(folder, link) if browser else None
     if opening is not None:
         await asyncio.to_thread(webbrowser.open, opening.as_uri())
     try:

@@ -18,7 +18,7 @@ def state_folder() -> Path:
     return folder
 
 
-def kept_token(folder: Path) -> str:
+def keep_token(folder: Path) -> str:
     """The secret of this user: of last time, or a new one if there was none that only we could read."""
     path = folder / "view-token"
     try:
@@ -34,7 +34,7 @@ def kept_token(folder: Path) -> str:
     return token
 
 
-def opening_file(folder: Path, url: str) -> Path:
+def write_opening_file(folder: Path, url: str) -> Path:
     """A page that leads to the link."""
     path = folder / "view-open.html"
     goes = f'<meta http-equiv="refresh" content="0;url={escape(url)}">'

@@ -32,7 +32,7 @@ export function read(location) {
 }
 
 /** @param {Place} to */
-export function written(to) {
+export function urlOf(to) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(to)) {
     if (name === "chat" || !value || (name === "tab" && value === "context")) continue;
@@ -51,8 +51,8 @@ export function go(change, { step = false } = {}) {
   place.value = to;
   if (isAlone()) return;
   clearTimeout(waiting);
-  if (step) waiting = setTimeout(() => history.replaceState(null, "", written(place.value)), 120);
-  else history.pushState(null, "", written(to));
+  if (step) waiting = setTimeout(() => history.replaceState(null, "", urlOf(place.value)), 120);
+  else history.pushState(null, "", urlOf(to));
 }
 
 export function goHome(q = "") {

@@ -3,7 +3,7 @@ import { batch, computed, effect, signal } from "./vendor/preact.js";
 import { go, place } from "./address.js";
 import { Columns } from "./columns.js";
 import { addLines, fetchAhead, forgetLines } from "./lines.js";
-import { Problem, address, answered, ask, blockBytes, blockValue, isAlone } from "./source.js";
+import { Problem, address, ask, blockBytes, blockValue, fetchAnswer, isAlone } from "./source.js";
 
 /** @typedef {{key: string, title: string, end: number, link: string, is_running: boolean, model: string, limit: number, parent: string, at: number}} Info */
 
@@ -100,7 +100,7 @@ async function readColumns(key, isWanted) {
   const columns = new Columns(await kinds());
   if (isAlone()) columns.add((await blockBytes("columns")).slice().buffer);
   else while (columns.count < end.value) {
-    const buffer = await (await answered("columns", { chat: key, first: columns.count + 1 })).arrayBuffer();
+    const buffer = await (await fetchAnswer("columns", { chat: key, first: columns.count + 1 })).arrayBuffer();
     if (!isWanted()) return;
     columns.add(buffer);
     if (columns.count < end.value) box.value = { columns };

@@ -23,7 +23,7 @@ export function Compaction({ difference, columns, mark }) {
   const [order, setOrder] = useState("people");
   const [chosen, setChosen] = useState(-1);
   const [most, setMost] = useState(MANY);
-  const left = sorted(found.left, difference.kept_words, order);
+  const left = sortLeft(found.left, difference.kept_words, order);
   const item = left.find((one) => one.seq === chosen) ?? left[0];
   const next = columns.compactions().find((one) => one.seq > mark.seq);
   const trigger = { manual: "by hand", budget: "over the budget", provider_error: "the provider refused the prompt" }[/** @type {string} */ (step?.trigger)] ?? step?.trigger ?? "";
@@ -68,7 +68,7 @@ function textOf(seq) {
 }
 
 /** @param {any[]} items @param {Record<string, number>} kept @param {string} order */
-function sorted(items, kept, order) {
+function sortLeft(items, kept, order) {
   const share = (/** @type {any} */ one) => kept[one.seq] ?? 0;
   const rank = (/** @type {any} */ one) => (PEOPLE.includes(one.kind) ? PEOPLE.indexOf(one.kind) : 2);
   /** @type {Record<string, (one: any, other: any) => number>} */

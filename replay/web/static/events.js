@@ -212,13 +212,13 @@ function piece(classes, text) {
   const made = document.createElement("bdi");
   made.className = classes;
   const shown = text.replace(ODD, (one) => `\u{FFFD}${one.charCodeAt(0).toString(16)} `);
-  if (hits.value.words.length) made.append(...marked(shown));
+  if (hits.value.words.length) made.append(...markWords(shown));
   else made.textContent = shown;
   return made;
 }
 
 /** @param {string} text */
-function marked(text) {
+function markWords(text) {
   const pattern = new RegExp(`(${hits.value.words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "gi");
   return text.split(pattern).map((one, i) => {
     if (i % 2 === 0) return document.createTextNode(one);

@@ -66,4 +66,4 @@ export function percent(part, of) {
 }
 
 /** A word of a command, as a shell takes it. @param {string} text */
-export const quoted = (text) => (/^[\w@%+=:,./^-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const quote = (text) => (/^[\w@%+=:,./^-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

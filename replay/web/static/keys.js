@@ -39,7 +39,7 @@ TABS.forEach((tab, i) => (KEYS[String(i + 1)] = () => {
 }));
 
 /** @param {KeyboardEvent} event */
-function pressed(event) {
+function answerKey(event) {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
     event.preventDefault();
     sheet.value = sheet.value === "commands" ? "" : "commands";
@@ -52,7 +52,7 @@ function pressed(event) {
   }
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   const target = event.target instanceof HTMLElement ? event.target : document.body;
-  if (event.key === "Escape") escaped(target);
+  if (event.key === "Escape") goBack(target);
   else if (target.closest("input:not([type=checkbox]), select, textarea")) return;
   else if (event.key === "?") sheet.value = sheet.value === "keys" ? "" : "keys";
   else if (sheet.value || !info.value) return;
@@ -66,7 +66,7 @@ function pressed(event) {
 }
 
 /** Closes what is open, then goes back. @param {HTMLElement} target */
-function escaped(target) {
+function goBack(target) {
   if (sheet.value) sheet.value = "";
   else if (isFiltering.value) isFiltering.value = false;
   else if (isFinding.value || hits.value.query) endFinding();
@@ -75,7 +75,7 @@ function escaped(target) {
 }
 
 export function listenToKeys() {
-  addEventListener("keydown", pressed);
+  addEventListener("keydown", answerKey);
 }
 
 /** For the sheet and the palette: the key, what it does, and the group. @type {[string, [string[], string][]][]} */

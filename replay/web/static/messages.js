@@ -3,7 +3,7 @@ import { html, signal, useState } from "./vendor/preact.js";
 import { go } from "./address.js";
 import { useAnswer } from "./answer.js";
 import { box, info, moveTo, settled } from "./chat.js";
-import { counted, quoted, short } from "./format.js";
+import { counted, quote, short } from "./format.js";
 import { Note, Trouble } from "./note.js";
 import { copy } from "./screen.js";
 import { Sign, KindSign } from "./signs.js";
@@ -39,7 +39,7 @@ export function Messages() {
 }
 
 function commandHere() {
-  const chat = quoted(info.value?.key ?? "");
+  const chat = quote(info.value?.key ?? "");
   const number = box.value?.columns.requestOf(settled.value) ?? 0;
   return number ? `chatfold messages ${chat} --for-call ${number}` : `chatfold messages ${chat}@${settled.value}`;
 }
@@ -57,16 +57,16 @@ function Proof({ request }) {
 function proofOf(request) {
   const name = `m${request.number}`;
   if (request.proof === "proved") {
-    return ["green", "check", `Exactly what was sent as request ${name}`, html`Made again from the log. Its fingerprint is the one recorded then: <span class="mono fingerprint">${spaced(request.recorded)}</span>`];
+    return ["green", "check", `Exactly what was sent as request ${name}`, html`Made again from the log. Its fingerprint is the one recorded then: <span class="mono fingerprint">${spaceOut(request.recorded)}</span>`];
   }
   if (request.proof === "different") {
-    return ["red", "failed", "Not what was sent", html`Recorded <span class="mono fingerprint">${spaced(request.recorded)}</span>, made again <span class="mono fingerprint">${spaced(request.rebuilt)}</span>`];
+    return ["red", "failed", "Not what was sent", html`Recorded <span class="mono fingerprint">${spaceOut(request.recorded)}</span>, made again <span class="mono fingerprint">${spaceOut(request.rebuilt)}</span>`];
   }
   if (request.proof === "unprovable") return ["", "eye", `Request ${name} cannot be proved`, html`<span class="said">${request.why}</span>. This is no failure.`];
   return ["", "eye", "What the model would be sent next", `If it were asked after e${request.seq}.`];
 }
 
-const spaced = (/** @type {string} */ mark) => mark.replace(/(.{8})(?=.)/g, "$1 ");
+const spaceOut = (/** @type {string} */ mark) => mark.replace(/(.{8})(?=.)/g, "$1 ");
 
 /** @param {{request: any, onlyNew: boolean}} props */
 function Pretty({ request, onlyNew }) {

@@ -1,6 +1,6 @@
 // Notes: empty and error states, in sentences, with what to do next.
 import { html } from "./vendor/preact.js";
-import { goHome, nowhere, written } from "./address.js";
+import { goHome, nowhere, urlOf } from "./address.js";
 import { info } from "./chat.js";
 import { grouped } from "./format.js";
 import { copy } from "./screen.js";
@@ -43,7 +43,7 @@ export function Trouble({ problem }) {
   if (kind === "session") return html`<${Note} sign="eye" title="Your session ended"><p>${problem.message}</p><//>`;
   if (kind === "point") {
     return html`<${Note} sign="search" title="There is no such point"><p class="said">${problem.message}</p>
-      ${key && html`<div class="row"><button class="button primary" onClick=${() => location.assign(written({ ...nowhere(), chat: key }))}>Open its end</button></div>`}<//>`;
+      ${key && html`<div class="row"><button class="button primary" onClick=${() => location.assign(urlOf({ ...nowhere(), chat: key }))}>Open its end</button></div>`}<//>`;
   }
   if (kind === "alone") return html`<${Note} sign="eye" title="Not in this page"><p>This page is one file. What it does not hold, the command shows.</p><//>`;
   return html`<${Note} sign="warning" colour="summary" title="That did not work"><p class="said">${problem.message}</p><//>`;

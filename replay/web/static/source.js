@@ -56,12 +56,12 @@ export const blockBytes = block;
 
 /** @param {string} name @param {Record<string, string | number | undefined>} [query] @param {AbortSignal} [signal] */
 export async function ask(name, query = {}, signal) {
-  const response = await answered(name, query, signal);
+  const response = await fetchAnswer(name, query, signal);
   return (await response.json());
 }
 
 /** @param {string} name @param {Record<string, string | number | undefined>} query @param {AbortSignal} [signal] */
-export async function answered(name, query, signal) {
+export async function fetchAnswer(name, query, signal) {
   const response = await fetch(address(name, query), { signal, headers: { accept: "application/json" } });
   if (!response.ok) {
     const value = await response.json().catch(() => ({ error: `The server said ${response.status}.`, kind: "failed" }));
@@ -91,7 +91,7 @@ export async function tell(name, value) {
 
 /** Lines of JSON as they come. @param {string} name @param {Record<string, string | number | undefined>} query @param {AbortSignal} signal */
 export async function* streamed(name, query, signal) {
-  const response = await answered(name, query, signal);
+  const response = await fetchAnswer(name, query, signal);
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -36,7 +36,7 @@ function Graph({ all }) {
   const other = place.value.other;
   const onTheWay = wayOf(all, mine, other);
   return html`<div class="graph"><svg class="graph-lines" width=${width} height=${y(all.length - 1) + 26} viewBox=${`0 0 ${width} ${y(all.length - 1) + 26}`} role="img" aria-label=${`${all.length} chats by where they were forked`}>
-      ${labelled(all[0].turns, x, width).map(([number, seq]) => html`<line class="graph-turn" x1=${x(seq)} x2=${x(seq)} y1="14" y2=${y(all.length - 1) + 16} /><text x=${x(seq) + 3} y="12">t${number}</text>`)}
+      ${pickLabelled(all[0].turns, x, width).map(([number, seq]) => html`<line class="graph-turn" x1=${x(seq)} x2=${x(seq)} y1="14" y2=${y(all.length - 1) + 16} /><text x=${x(seq) + 3} y="12">t${number}</text>`)}
       ${all.map((one, i) => html`<${Lane} key=${one.key} one=${one} at=${i} above=${lanes.get(one.parent)} x=${x} y=${y} isLit=${onTheWay.has(one.key)} role=${one.key === mine ? "A" : one.key === other ? "B" : ""} />`)}
     </svg>
     <div class="graph-names">${all.map((one, i) => html`<button class=${`graph-name ${one.key === mine ? "current" : ""}`} style=${{ top: `${y(i) - 20}px` }} disabled=${one.is_gone} onClick=${() => (one.key === mine ? go({ other: "" }) : go({ other: one.key }))} onDblClick=${() => goToChat(one.key, { tab: "tree" })}>
@@ -44,7 +44,7 @@ function Graph({ all }) {
 }
 
 /** The turns that have room for their name. @param {[number, number][]} turns numbers and seqs @param {(seq: number) => number} x @param {number} width */
-function labelled(turns, x, width) {
+function pickLabelled(turns, x, width) {
   let free = 0;
   return turns.filter(([number, seq]) => {
     const end = x(seq) + 12 + 7 * String(number).length;

@@ -99,18 +99,18 @@ def test_a_range_shares_nothing_that_was_said_before_or_after(
 
 def test_what_is_redacted_is_nowhere_in_it(story: Path, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    assert "vendor" in text_of(_exported(story, tmp_path / "whole.html"))
+    assert "vendor" in text_of(_export(story, tmp_path / "whole.html"))
     assert apart(run, "export", CHAT, "-o", str(file), "--redact", "text:vendor", store=story).exit_code == 0
     assert "vendor" not in text_of(file).replace("vendor/preact.js", "").replace("vendor/make", "")
 
 
-def _exported(story: Path, file: Path) -> Path:
+def _export(story: Path, file: Path) -> Path:
     assert apart(run, "export", CHAT, "-o", str(file), store=story).exit_code == 0
     return file
 
 
 def test_its_policy_allows_its_own_script_and_style_and_nothing_else(story: Path, tmp_path: Path) -> None:
-    page = _exported(story, tmp_path / "page.html").read_text()
+    page = _export(story, tmp_path / "page.html").read_text()
     [policy] = re.findall(r'content="(default-src[^"]*)"', page)
     rules = {name: value for name, _, value in (rule.partition(" ") for rule in policy.split("; "))}
     assert (rules["default-src"], rules["img-src"], rules["base-uri"]) == ("'none'", "data:", "'none'")

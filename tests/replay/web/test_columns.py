@@ -60,12 +60,12 @@ def test_a_file_that_is_not_whole_is_none(cut: int, flip: int) -> None:
     data = columns.dump("epoch")
     whole = Columns.load(data, "epoch")
     assert whole is not None
-    assert whole.packed() == columns.packed()
+    assert whole.pack() == columns.pack()
     assert Columns.load(data, "another epoch") is None
     assert Columns.load(data[: len(data) - 1 - cut % len(data)], "epoch") is None
     at = flip % len(data)
     changed = Columns.load(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], "epoch")
-    assert changed is None or changed.head != columns.head or changed.packed() == columns.packed()
+    assert changed is None or changed.head != columns.head or changed.pack() == columns.pack()
 
 
 def test_another_chat_s_file_and_an_old_one_are_not_believed(
@@ -80,7 +80,7 @@ def test_another_chat_s_file_and_an_old_one_are_not_believed(
     Kept(str(story)).store(CHAT, wrong, "")
     assert Kept(str(story)).load(CHAT, "") is not None, "it verifies; but the chat has another entry there"
     found = asyncio.run(_columns(story, tmp_path / "other", monkeypatch))
-    assert found.packed() == columns.packed()
+    assert found.pack() == columns.pack()
     assert not [
         one for one in (tmp_path / "other").rglob("*") if one.is_file() and one.stat().st_mode & 0o077
     ]

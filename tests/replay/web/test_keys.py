@@ -22,25 +22,25 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
         yield page
 
 
-def copied(page: Page, what: str) -> str:
+def read_copied(page: Page, what: str) -> str:
     expect(page.locator(".toast")).to_contain_text(f"Copied {what}")
     return str(page.evaluate("() => navigator.clipboard.readText()"))
 
 
 def test_what_is_copied_is_what_the_command_takes(page: Page, server: Server) -> None:
     page.keyboard.press("y")
-    assert copied(page, "the address") == f"{CHAT}@e148"
+    assert read_copied(page, "the address") == f"{CHAT}@e148"
     page.keyboard.press("!")
-    assert copied(page, "chatfold context") == f"chatfold context {CHAT}@148"
+    assert read_copied(page, "chatfold context") == f"chatfold context {CHAT}@148"
     page.keyboard.press("Y")
     sent = server.ask("request", chat=CHAT, at="m30", **{"as": "sent"})["text"]
-    assert copied(page, "the messages as JSON") == sent
+    assert read_copied(page, "the messages as JSON") == sent
 
 
 def test_the_curl_line_is_a_whole_request(page: Page, server: Server) -> None:
     page.keyboard.press("2")
     page.get_by_role("button", name="curl").click()
-    line = copied(page, "a curl command")
+    line = read_copied(page, "a curl command")
     assert line.startswith("curl https://api.")
     sent = json.loads(server.ask("request", chat=CHAT, at="m30", **{"as": "sent"})["text"])
     body = json.loads(line.partition("-d '")[2].removesuffix("'").replace("'\\''", "'"))

@@ -50,7 +50,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def _seen(page: Page) -> dict[int, int]:
+def _read_rows(page: Page) -> dict[int, int]:
     found: list[Any] = page.evaluate(_SHOWN)
     rows = dict(found)
     numbers = sorted(rows)
@@ -62,16 +62,16 @@ def _seen(page: Page) -> dict[int, int]:
 @pytest.mark.parametrize("at", [0, 1, 23, 499_999, 500_000, 1_234_567, COUNT - 2, COUNT - 1])
 def test_any_row_of_three_millions_is_shown_when_it_is_asked_for(page: Page, at: int) -> None:
     page.evaluate("(at) => rows.show(rows.count, at, null)", at)
-    assert at in _seen(page)
+    assert at in _read_rows(page)
     assert page.evaluate("() => list.scrollHeight") <= 12_000_000
 
 
 def test_a_step_moves_by_a_row_wherever_it_is(page: Page) -> None:
     for start in (700_000, COUNT - 40):
         page.evaluate("(at) => rows.show(rows.count, at, null)", start)
-        before = _seen(page)
+        before = _read_rows(page)
         page.evaluate("(at) => rows.show(rows.count, at, null)", start + 1)
-        after = _seen(page)
+        after = _read_rows(page)
         assert {number: after[number] for number in before if number in after} == {
             number: before[number] for number in before if number in after
         }
@@ -79,6 +79,6 @@ def test_a_step_moves_by_a_row_wherever_it_is(page: Page) -> None:
 
 def test_scrolled_by_hand_it_reaches_both_ends(page: Page) -> None:
     page.evaluate("() => { list.scrollTop = list.scrollHeight; }")
-    assert COUNT - 1 in _seen(page)
+    assert COUNT - 1 in _read_rows(page)
     page.evaluate("() => { list.scrollTop = 0; }")
-    assert 0 in _seen(page)
+    assert 0 in _read_rows(page)
