@@ -19,7 +19,8 @@ export function plain(text) {
 /** On one line, cut by the browser. @param {string} text */
 export const oneLine = (text) => plain(text.replace(/\s+/g, " "));
 
-const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*(?=\S)([\s\S]*?\S)\*\*|(?<![\w*])\*(?=[^\s*])([^*]*?[^\s*])\*(?![\w*])|(?<!\w)_(?=[^\s_])([^_]*?[^\s_])_(?!\w)|~~(?=\S)([\s\S]*?\S)~~|\[([^\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>()"'`]+[^\s<>()"'`.,;:!?])/;
+// Everything is bounded: a text of one opening after the other takes no more time than its length.
+const INLINE = /(?<!`)(`{1,9})(?!`)([^`]|[^`][\s\S]{0,2000}?[^`])\1(?!`)|\*\*(?=\S)([\s\S]{0,2000}?\S)\*\*|(?<![\w*])\*(?=[^\s*])([^*]{0,2000}?[^\s*])\*(?![\w*])|(?<!\w)_(?=[^\s_])([^_]{0,2000}?[^\s_])_(?!\w)|~~(?=\S)([\s\S]{0,2000}?\S)~~|\[([^\]\n]{1,500})\]\((https?:\/\/[^\s)]{1,2000})\)|(https?:\/\/[^\s<>()"'`]{1,2000}[^\s<>()"'`.,;:!?])/;
 
 /** @param {string} text @returns {any[]} */
 function inline(text) {
@@ -50,8 +51,10 @@ const FENCE = /^\s{0,3}(`{3,}|~{3,})\s*([\w+-]*)\s*$/;
 const HEADING = /^(#{1,6})\s+(.*)$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 
-/** @param {string[]} lines @returns {any[]} */
-function blocks(lines) {
+const DEEPEST = 6; // quotes in quotes
+
+/** @param {string[]} lines @param {number} [depth] @returns {any[]} */
+function blocks(lines, depth = 0) {
   const found = [];
   let at = 0;
   while (at < lines.length) {
@@ -71,7 +74,7 @@ function blocks(lines) {
       found.push(html`<hr />`);
       at++;
     } else {
-      const taken = /^\s{0,3}>/.test(line) ? quote(lines, at) : ITEM.test(line) ? list(lines, at) : isTable(lines, at) ? table(lines, at) : paragraph(lines, at);
+      const taken = depth < DEEPEST && /^\s{0,3}>/.test(line) ? quote(lines, at, depth) : ITEM.test(line) ? list(lines, at) : isTable(lines, at) ? table(lines, at) : paragraph(lines, at);
       found.push(taken.made);
       at = taken.next;
     }
@@ -86,10 +89,10 @@ function run(lines, at, belongs) {
   return next;
 }
 
-/** @param {string[]} lines @param {number} at */
-function quote(lines, at) {
+/** @param {string[]} lines @param {number} at @param {number} depth */
+function quote(lines, at, depth) {
   const next = run(lines, at, (line) => /^\s{0,3}>/.test(line));
-  return { made: html`<blockquote>${blocks(lines.slice(at, next).map((line) => line.replace(/^\s{0,3}>\s?/, "")))}</blockquote>`, next };
+  return { made: html`<blockquote>${blocks(lines.slice(at, next).map((line) => line.replace(/^\s{0,3}>\s?/, "")), depth + 1)}</blockquote>`, next };
 }
 
 /** @param {string[]} lines @param {number} at */

@@ -1,6 +1,7 @@
 """Hostile text in every field: it is shown, as text. Nothing is made of it, nothing is asked for, nothing runs."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             await chat.record(events.Compacted(2, 5, 4, EVIL, EVIL))
             await chat.new_context(EVIL, EVIL)
+            await chat.user("> " * 20_000 + "deep\n\n" + "[" * 9_000 + "**a " * 3_000 + "`" * 9_000)
             await chat.fork(
                 EVIL.encode("ascii", "ignore").decode()[:60].replace("\x1b", "").replace("\x07", ""), at=3
             )
@@ -85,7 +87,7 @@ def test_it_is_text_wherever_it_is_shown(browser: Browser, hostile_server: Serve
     with looking(browser, hostile_server) as page:
         expect(page.locator(".home-row").first).to_contain_text("<img src=x onerror=alert(1)>")
         assert page.evaluate(_MADE) == 0
-        for seq in range(1, 17):
+        for seq in range(1, 18):
             for tab in (
                 ("event", "context") if seq != 16 else ("event", "context", "messages", "diff", "tree")
             ):
@@ -103,6 +105,16 @@ def test_it_is_text_wherever_it_is_shown(browser: Browser, hostile_server: Serve
         page.goto(f"{hostile_server.base}/?q=alert")
         expect(page.locator(".hit").first).to_contain_text("alert")
         assert page.evaluate(_MADE) == 0
+
+
+def test_marks_without_end_are_text_too(browser: Browser, hostile_server: Server) -> None:
+    """Quotes in quotes, and one opening after the other: a page that recurses, or looks ahead to the end each time, stands still."""
+    from urllib.parse import quote
+
+    with looking(browser, hostile_server, f"/c/{quote(KEY, safe='')}?at=e17&tab=event") as page:
+        page.get_by_role("button", name=re.compile("^Show all")).click()
+        expect(page.locator(".body-card")).to_contain_text("deep")
+        expect(page.locator(".body-card blockquote")).to_have_count(6)
 
 
 def test_five_megabytes_are_folded_and_there_on_demand(browser: Browser, hostile_server: Server) -> None:
