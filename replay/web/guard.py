@@ -11,10 +11,8 @@ frame, no form. Nothing is kept in the browser's cache but the files of the page
 """
 
 import hmac
-import os
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,6 +20,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chatfold.replay.inspect.serial import json_object
+from chatfold.replay.web.peer import is_own_peer
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -124,32 +123,3 @@ class Guard:
 
 def _attribute(text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-
-
-# --- who is at the other end -----------------------------------------------------------------------------
-
-_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-
-
-def is_own_peer(scope: Scope) -> bool:
-    """From this machine and, where the system tells whose a socket is, of this user or of root."""
-    client, server = scope.get("client"), scope.get("server")
-    if client is None or client[0] not in ("127.0.0.1", "::1"):
-        return False
-    uid = socket_owner(client[1], server[1]) if server else None
-    return uid is None or uid in (0, os.geteuid())
-
-
-def socket_owner(port: int, to: int) -> int | None:
-    """The user whose socket on this machine is connected from one port to another; None: nobody can tell."""
-    ends = f":{port:04X}", f":{to:04X}"
-    for table in _TABLES:
-        try:
-            lines = table.read_text("ascii").splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split()
-            if fields[1].endswith(ends[0]) and fields[2].endswith(ends[1]):
-                return int(fields[7])
-    return None

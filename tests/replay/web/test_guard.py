@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chatfold.replay.web.guard import is_own_peer, socket_owner
+from chatfold.replay.web.peer import ask_kernel, is_own_peer, search_tables, socket_owner
 from tests.replay.web.serving import Server, serving
 from tests.replay.web.story import CHAT
 
@@ -152,7 +152,8 @@ def test_whose_the_other_end_is_stands_in_the_system_s_table() -> None:
         socket.create_connection(listening.getsockname()) as client,
     ):
         ports = client.getsockname()[1], listening.getsockname()[1]
-        assert socket_owner(*ports) == os.geteuid()
+        assert socket_owner(*ports) == search_tables(*ports) == os.geteuid()
+        assert ask_kernel(*ports) in (os.geteuid(), None), "where it may not be asked, the tables are read"
         assert is_own_peer({"client": ("127.0.0.1", ports[0]), "server": ("127.0.0.1", ports[1])})
     assert socket_owner(1, 2) is None
     assert not is_own_peer({"client": ("192.0.2.7", 4242), "server": ("127.0.0.1", 80)})
