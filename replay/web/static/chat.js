@@ -39,6 +39,7 @@ export const verdict = signal(null);
 export const divergence = computed(() => verdict.value?.divergence?.seq ?? 0);
 
 const REST = 40; // milliseconds
+const SOON = 100; // until which nobody sees a difference
 const APART = 90; // between two steps that are drawn whole
 let moved = 0;
 let resting = 0;
@@ -52,6 +53,7 @@ effect(() => {
   moved = now;
 });
 
+const rest = (/** @type {number} */ time) => new Promise((done) => setTimeout(done, time));
 let opening = 0;
 
 /** @param {string} key */
@@ -70,14 +72,15 @@ export async function open(key) {
     const named = /^e?(\d+)$/.exec(place.value.at);
     const ahead = named && !isAlone() ? fetchAhead(key, Number(named[1])) : null;
     const { chat } = await get("chat", { chat: key });
-    if (mine !== opening) return;
     const at = await seqOf(chat, place.value.at);
+    const lines = ahead ?? (isAlone() ? null : fetchAhead(key, at));
+    await Promise.race([lines, rest(SOON)]); // with its lines the list is drawn once
     if (mine !== opening) return;
     batch(() => {
       info.value = chat;
       cursor.value = at;
     });
-    await (ahead ?? (isAlone() ? null : fetchAhead(key, at)));
+    await lines;
     await new Promise(requestAnimationFrame); // the rows are seen before what takes longer is asked for
     if (mine === opening) await readColumns(key, () => mine === opening);
   } catch (error) {

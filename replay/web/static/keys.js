@@ -30,7 +30,7 @@ const KEYS = {
   f: () => (isFiltering.value = !isFiltering.value), e: () => go({ errors: !place.value.errors }), m: markHere, d: diffToHere, b: askWhy,
   t: () => openTab("tree"), "[": () => nextSibling(-1), "]": () => nextSibling(1), " ": () => (isPlaying.value = !isPlaying.value), F: followNow,
   y: () => void copy(`${info.value?.key}@e${cursor.value}`, "the address"), Y: () => void copyMessages(), "!": () => void copy(commandNow(), commandNow()),
-  "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1.4), 0: () => (brush.value = null),
+  "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7), 0: () => (brush.value = null),
   PageDown: () => moveTo(cursor.value + 30, { step: true }), PageUp: () => moveTo(cursor.value - 30, { step: true }), Home: toFirst, End: toLast,
 };
 TABS.forEach((tab, i) => (KEYS[String(i + 1)] = () => {

@@ -34,9 +34,10 @@ export function lineOf(key, seq) {
   }
   const found = known.get(seq);
   const page = pageOf(seq);
-  if (!found && !pages.has(page)) {
+  if (!found && !pages.has(page) && !wanted.has(page)) {
     wanted.add(page);
-    if (!timer) timer = setTimeout(fetchWanted, pages.size ? REST : 0);
+    clearTimeout(timer); // while the cursor is dragged nothing is asked for
+    timer = setTimeout(fetchWanted, pages.size ? REST : 0);
   }
   return found;
 }

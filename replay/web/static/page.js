@@ -42,6 +42,7 @@ function Main() {
   }, [key, chat?.title]);
   useVerdict();
   if (trouble.value && !chat) return html`<div class="main"><${Top} /><${Trouble} problem=${trouble.value} /></div>`;
+  if (!chat) return html`<div class="main"><${Top} /></div>`;
   const showsList = !isNarrow.value || showsEvents.value;
   return html`<div class="main">
     <${Top} />

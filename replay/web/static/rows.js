@@ -37,19 +37,12 @@ export class Rows {
     this.scrolled = node.scrollTop;
     this.stop = new AbortController();
     const { signal: ended } = this.stop;
-    node.addEventListener("scroll", () => {
-      if (Math.abs(node.scrollTop - this.scrolled) < 1) return; // it was us
-      this.scrolled = node.scrollTop;
-      this.#soon();
-    }, { passive: true, signal: ended });
+    node.addEventListener("scroll", () => this.#soon(), { passive: true, signal: ended });
     node.addEventListener("click", (event) => {
       const row = /** @type {HTMLElement} */ (event.target).closest(".row");
       if (row instanceof HTMLElement && row.dataset.at) choose(Number(row.dataset.at));
     }, { signal: ended });
-    this.watch = new ResizeObserver(() => {
-      this.page = node.clientHeight;
-      this.#soon();
-    });
+    this.watch = new ResizeObserver(() => this.#soon());
     this.watch.observe(node);
     this.waiting = 0;
   }
@@ -96,6 +89,10 @@ export class Rows {
   #soon() {
     if (!this.waiting) this.waiting = requestAnimationFrame(() => {
       this.waiting = 0;
+      const { clientHeight, scrollTop } = this.node;
+      if (clientHeight === this.page && Math.abs(scrollTop - this.scrolled) < 1) return; // it was us
+      this.page = clientHeight;
+      this.scrolled = scrollTop;
       this.#draw();
     });
   }
