@@ -65,7 +65,7 @@ export function Lifetimes({ columns }) {
   const turns = columns.turns.slice(upto(columns.turns, low - 1), upto(columns.turns, high));
   const number = columns.turnOf(low - 1) + 1;
   return html`<div class="lifetimes">
-    <div class="pane-head"><h2>Lifetimes</h2><span class="quiet">${counted(items.length, "item")} that the model saw at some time. A row each, in the order they came.${isPart ? ` Here are ${grouped(first + 1)} to ${grouped(first + rows)}; the wheel shows others.` : ""}</span><span class="grow"></span><${ModeSwitch} /></div>
+    <div class="pane-head"><h2 class="nowrap">Lifetimes</h2><span class="quiet">${counted(items.length, "item")} that the model saw at some time. A row each, in the order they came.${isPart ? ` Here are ${grouped(first + 1)} to ${grouped(first + rows)}; the wheel shows others.` : ""}</span><span class="grow"></span><${ModeSwitch} /></div>
     <div class="lifetimes-turns">${turns.length <= 60 && turns.map((seq, i) => (i && x(seq) - x(turns[i - 1]) < 20 + 6 * String(number).length ? null : html`<span class="mono" style=${{ left: `${x(seq)}px` }}>t${number + i}</span>`))}</div>
     <div class="lifetimes-area" ref=${area} tabindex="0" role="application" aria-label="Items by life: up and down choose one, Enter shows why" onMouseMove=${move} onMouseLeave=${() => setAt(-1)} onWheel=${wheel} onKeyDown=${key}
       onClick=${() => chosen && go({ why: `e${chosen.seq}` })}>

@@ -51,11 +51,11 @@ function About() {
   const columns = box.value?.columns;
   if (!columns || isNarrow.value) return null;
   const { tab, mode } = place.value;
-  if (tab === "context" && mode === "lifetimes") return html`<span class="faint nowrap">The whole chat</span>`;
+  if (tab === "context" && mode === "lifetimes") return html`<span class="faint cut">The whole chat</span>`;
   const number = columns.requestOf(cursor.value);
   const isAsked = columns.asked[number - 1] === cursor.value;
   if (tab === "messages") return html`<${RequestSteps} />`;
   if (tab === "diff") return html`<${Points} />`;
-  if (tab === "context") return html`<span class="faint nowrap">${isAsked ? html`What <span class="mono">m${number}</span> was sent` : "What the model would see"}</span>`;
+  if (tab === "context") return html`<span class="faint cut">${isAsked ? html`What <span class="mono">m${number}</span> was sent` : "What the model would see"}</span>`;
   return null;
 }

@@ -61,7 +61,7 @@ function Axis({ most, limit, count }) {
   const top = isToLimit ? limit : most / 1.12;
   const next = axis.value === "events" ? "turns" : axis.value === "turns" ? "clock" : "events";
   return html`<div class="gutter">
-    <span class="gutter-count">${grouped(count)}</span>
+    <span class="gutter-count">${count < 100_000 ? grouped(count) : short(count)}</span>
     ${[1, 0.5, 0].map((part) => html`<span class="gutter-tick" style=${{ top: `${67 + 114 - (114 * top * part) / most}px` }}>${rounded(Math.round(top * part))}</span>`)}
     <button class="gutter-axis" title=${`x: ${axis.value}. Click for ${next}`} onClick=${() => (axis.value = next)}>${axis.value}</button>
   </div>`;
