@@ -2,6 +2,7 @@
 // Markdown becomes elements of our own making; there is no HTML in it, no picture, and nothing is fetched.
 import { html, useState } from "./vendor/preact.js";
 import { size } from "./format.js";
+import { isAlone } from "./source.js";
 
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/u;
 const ODDS = new RegExp(`(${ODD.source})`, "u");
@@ -148,6 +149,7 @@ export function Folded({ body, isCode = false, isOpen = false, onWhole = undefin
       setOpen(!open);
       if (!open && body.size > body.text.length) onWhole?.();
     }}>${open ? "Fold" : `Show all, ${size(body.size)}`}</button>`}
+    ${open && !onWhole && body.size > body.text.length && html`<p class="faint">The first ${size(body.text.length)} of ${size(body.size)}${isAlone() ? " are in this page." : ". The event has all of it."}</p>`}
   </div>`;
 }
 

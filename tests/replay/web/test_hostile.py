@@ -128,6 +128,9 @@ def test_five_megabytes_are_folded_and_there_on_demand(browser: Browser, hostile
         assert page.evaluate("() => document.querySelector('#pane').textContent.length") < 80_000
         page.get_by_role("button", name="Show all, 5.0 MB").click()
         page.wait_for_function("() => document.querySelector('#pane').textContent.length > 4_900_000")
+        page.keyboard.press("2")
+        page.locator("#pane").get_by_role("button", name="Show all, 5.0 MB").click()
+        expect(page.locator("#pane")).to_contain_text("The first 65.5 kB of 5.0 MB. The event has all of it.")
 
 
 def test_the_page_as_one_file_is_no_weaker(browser: Browser, hostile: Path, tmp_path: Path) -> None:
