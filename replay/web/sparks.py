@@ -1,14 +1,19 @@
 """Sparks: how large the context of a chat was over time, and what else Home shows of it besides its row."""
 
+import asyncio
 from bisect import bisect_left
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from chatfold.projections import contexts
-from chatfold.replay.inspect.sizes import Sizes
+from chatfold.projections import Contexts, contexts
+from chatfold.replay.inspect.sizes import Chart, Sizes
 from chatfold.replay.web.answers import chat_info
 from chatfold.replay.web.columns import KINDS, Flag
 from chatfold.replay.web.desk import OpenChat
+
+if TYPE_CHECKING:
+    from array import array
 
 _BUCKETS = 64
 
@@ -28,11 +33,8 @@ class Spark(msgspec.Struct, frozen=True):
 async def spark(chat: OpenChat) -> Spark:
     columns = await chat.read_on(seconds=2.0)
     moment = await chat.replay.chat.now()
-    sizes = Sizes()
-    summary = KINDS.index("compacted")
-    for kind, cost in zip(columns.kind, columns.tokens, strict=True):
-        sizes.add(cost, is_summary=kind == summary)
-    chart = sizes.chart(moment[contexts], _BUCKETS)
+    kinds, tokens = columns.kind[:], columns.tokens[:]  # as they are now: others may read on meanwhile
+    chart = await asyncio.to_thread(_draw, kinds, tokens, moment[contexts])
     ends = [bucket.last for bucket in chart.buckets]
     compacted = [mark.seq for mark in chart.marks if mark.kind == "compacted"]
     return Spark(
@@ -44,3 +46,11 @@ async def spark(chat: OpenChat) -> Spark:
         sorted({bisect_left(ends, seq) for seq in compacted}),
         len(compacted),
     )
+
+
+def _draw(kinds: "array[int]", tokens: "array[int]", state: Contexts) -> Chart:
+    """In a thread: of a million entries it takes a second."""
+    sizes, summary = Sizes(), KINDS.index("compacted")
+    for kind, cost in zip(kinds, tokens, strict=True):
+        sizes.add(cost, is_summary=kind == summary)
+    return sizes.chart(state, _BUCKETS)
