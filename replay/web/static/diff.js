@@ -14,11 +14,11 @@ import { isAlone } from "./source.js";
 import { oneLine } from "./text.js";
 import { Words } from "./words.js";
 
-/** From where to where: A to the cursor; without A, or with A beyond it, the step to the cursor, or the compaction it stands on. */
+/** From where to where: A to the cursor, or back; without A the step to the cursor, or the compaction it stands on. */
 export function pointsNow() {
   const at = settled.value;
   const a = mark.value;
-  if (a && a !== at) return { a: Math.min(a, at), b: Math.max(a, at) };
+  if (a) return { a: Math.min(a, at), b: Math.max(a, at) };
   return { a: Math.max(0, at - 1), b: at };
 }
 

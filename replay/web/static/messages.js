@@ -104,7 +104,7 @@ function Message({ message }) {
   const from = message.seqs.length ? `e${message.seqs[0]}${message.seqs.length > 1 ? ` +${message.seqs.length - 1}` : ""}` : "";
   return html`<${Row} sign=${html`<${KindSign} name=${name} />`} role=${message.role} category=${name } from=${from} seq=${message.seqs[0]} tokens=${short(message.tokens)}>
     ${message.said.text && html`<${Folded} body=${message.said} />`}
-    ${message.calls.map((/** @type {any} */ call) => html`<div class="call"><${Sign} name="call" colour="tool" /> <b class="said">${oneLine(call.name)}</b> <span class="mono said quiet">${oneLine(call.args.text.slice(0, 400))}</span></div>`)}
+    ${message.calls.map((/** @type {any} */ call) => html`<div class="call"><${Sign} name="call" colour="tool" /> <b class="said cut tool-name">${oneLine(call.name)}</b> <span class="mono said quiet">${oneLine(call.args.text.slice(0, 400))}</span></div>`)}
     ${message.results.map((/** @type {any} */ result) => html`<div class="result"><p><b class=${result.is_failed ? "k-red" : ""}>${oneLine(result.name)}</b> <span class="quiet">${result.is_failed ? "failed, " : ""}answers e${result.call}${took(result)}</span></p><${Folded} body=${result.said} isCode=${true} /></div>`)}
   <//>`;
 }

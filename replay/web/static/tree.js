@@ -12,7 +12,7 @@ import { isAlone } from "./source.js";
 import { oneLine } from "./text.js";
 
 const LANE = 46, LEFT = 14, TOP = 34;
-const WIDE = 620, NARROW = 350;
+const WIDE = 620, MIDDLE = 440, NARROW = 350; // of the graph, with room for the names beside it
 
 export function Tree() {
   const all = family.value;
@@ -28,7 +28,7 @@ export function Tree() {
 /** @param {{all: any[]}} props */
 function Graph({ all }) {
   const most = Math.max(...all.map((one) => one.end), 1);
-  const width = isNarrow.value ? NARROW : WIDE;
+  const width = isNarrow.value ? NARROW : innerWidth < 1400 ? MIDDLE : WIDE;
   const x = (/** @type {number} */ seq) => LEFT + ((width - 2 * LEFT) * seq) / most;
   const y = (/** @type {number} */ at) => TOP + LANE * at;
   const lanes = new Map(all.map((one, i) => [one.key, i]));
