@@ -8,8 +8,8 @@ a standby is answered as if it had succeeded.
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -143,8 +143,8 @@ class Server:
         self.is_closed = True
         await self._forget_idle()
 
-    @asynccontextmanager
-    async def bounded(self, connection: Connection) -> AsyncIterator[None]:
+    @contextmanager
+    def bounded(self, connection: Connection) -> Iterator[None]:
         """Inside, the connection is cut when the patience ends; whoever waits for it is told so."""
         timer = asyncio.get_running_loop().call_later(self.patience, _cut, connection)
         try:
@@ -175,8 +175,9 @@ class Server:
         retries = Retries(self.patience)
         while True:
             try:
-                async with self._borrowed() as connection, self.bounded(connection):
-                    return await work(connection)
+                async with self._borrowed() as connection:
+                    with self.bounded(connection):
+                        return await work(connection)
             except psycopg.Error as error:
                 self.check_open()
                 await self._forget_idle()  # they are as old as this one

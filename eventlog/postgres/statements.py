@@ -108,9 +108,17 @@ IS_WRITTEN = """SELECT EXISTS (SELECT FROM @line WHERE chat = %b AND seq = %b AN
     EXISTS (SELECT FROM @chat WHERE id = %b AND key IS NOT NULL)"""
 
 
+_MANY_LINES, _ONE_LINE = "unnest(%b::bytea[]) WITH ORDINALITY AS u(d, k)", "(SELECT %b::bytea, 1) AS u(d, k)"
+_MANY_PRINTS, _ONE_PRINT = (
+    "unnest(%b::bigint[], %b::bigint[]) AS u(f, s)",
+    "(SELECT %b::bigint, %b::bigint) AS u(f, s)",
+)
+"""One is the usual case, and less work for both sides."""
+
+
 @cache
 def _append_text(
-    *, is_new: bool, has_lease: bool, has_absent: bool, has_prints: bool, has_blobs: bool
+    *, is_new: bool, has_lease: bool, has_absent: bool, prints: str, has_blobs: bool, lines: str
 ) -> str:
     text = "WITH p AS (UPDATE @part SET pos = pos + 1 WHERE part = %b RETURNING pos), h AS ("
     if is_new:
@@ -124,27 +132,29 @@ def _append_text(
         if has_absent:
             text += " AND NOT EXISTS (SELECT FROM @print o WHERE o.chat = c.id AND o.fingerprint = ANY(%b::bigint[]))"
         text += " RETURNING c.id)"
-    if has_prints:
-        text += """, i AS (INSERT INTO @print (chat, fingerprint, seq)
-            SELECT h.id, u.f, u.s FROM h, unnest(%b::bigint[], %b::bigint[]) AS u(f, s) ON CONFLICT DO NOTHING)"""
+    if prints:
+        text += f""", i AS (INSERT INTO @print (chat, fingerprint, seq)
+            SELECT h.id, u.f, u.s FROM h, {prints} ON CONFLICT DO NOTHING)"""
     if has_blobs:
         text += """, b AS (INSERT INTO @blob (chat, digest, number, data)
             SELECT h.id, u.d, u.n, u.c FROM h, unnest(%b::text[], %b::int[], %b::bytea[]) AS u(d, n, c)
             ON CONFLICT DO NOTHING)"""
     return (
         text
-        + """ INSERT INTO @line (chat, seq, token, data)
-        SELECT h.id, %b + u.k, %b, u.d FROM h, unnest(%b::bytea[]) WITH ORDINALITY AS u(d, k)"""
+        + f""" INSERT INTO @line (chat, seq, token, data)
+        SELECT h.id, %b + u.k, %b, u.d FROM h, {lines}"""
     )
 
 
 def append_statement(write: Write) -> tuple[str, list[object]]:
+    lines, prints = write.lines, [(Int8(signed(one)), Int8(seq)) for one, seq in write.prints]
     text = _append_text(
         is_new=write.is_new,
         has_lease=bool(write.lease),
         has_absent=bool(write.absent),
-        has_prints=bool(write.prints),
+        prints=_ONE_PRINT if len(prints) == 1 else _MANY_PRINTS if prints else "",
         has_blobs=bool(write.blobs),
+        lines=_ONE_LINE if len(lines) == 1 else _MANY_LINES,
     )
     before = write.before
     values: list[object] = [Int4(write.part)]
@@ -163,11 +173,13 @@ def append_statement(write: Write) -> tuple[str, list[object]]:
         values += [Int8(before.head.seq), before.head.link, Int8(before.erased)]
         values += [write.lease] if write.lease else []
         values += [[Int8(signed(one)) for one in write.absent]] if write.absent else []
-    if write.prints:
-        values += [[Int8(signed(f)) for f, _ in write.prints], [Int8(seq) for _, seq in write.prints]]
+    if len(prints) == 1:
+        values += prints[0]
+    elif prints:
+        values += [[one for one, _ in prints], [seq for _, seq in prints]]
     if write.blobs:
         values += chunk_columns(write.blobs)
-    values += [Int8(before.head.seq), Int8(write.token), write.lines]
+    values += [Int8(before.head.seq), Int8(write.token), lines[0] if len(lines) == 1 else lines]
     return text, values
 
 

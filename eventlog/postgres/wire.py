@@ -7,7 +7,7 @@ sent, its values are sent binary, and the socket is watched as long as the conne
 import asyncio
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -23,10 +23,15 @@ from chatfold.eventlog.postgres.schema import Connection
 Statement = tuple[bytes, Sequence[object]]
 """SQL with a ``%b`` for each value: an Int4, an Int8, a str, bytes, or a list of one of these."""
 _TEXT, _BINARY = 0, 1
-_pack_int4, _pack_int8 = struct.Struct(">i").pack, struct.Struct(">q").pack
+_pack_size = struct.Struct(">i").pack
 _pack_array = struct.Struct(">5i").pack
-_OIDS: dict[type, tuple[int, int]] = {Int4: (23, 1007), Int8: (20, 1016), str: (25, 1009), bytes: (17, 1001)}
-"""Of a value of a type, and of an array of them."""
+_KINDS: dict[type, tuple[int, int, Callable[[Any], bytes]]] = {
+    Int4: (23, 1007, struct.Struct(">i").pack),
+    Int8: (20, 1016, struct.Struct(">q").pack),
+    str: (25, 1009, str.encode),
+    bytes: (17, 1001, bytes),
+}
+"""The server's number of a type, the one of an array of it, and how a value is packed."""
 
 
 class Answer:
@@ -178,31 +183,23 @@ def _pack_all(values: Sequence[object]) -> tuple[list[int], list[abc.Buffer | No
     data: list[abc.Buffer | None] = []
     formats: list[int] = []
     for value in values:
-        oid, packed, form = _pack_list(value) if isinstance(value, list) else (*_pack(value), _BINARY)
+        if type(value) is list:
+            oid, packed, form = _pack_list(value)
+        else:
+            oid, _, pack = _KINDS[type(value)]
+            packed, form = pack(value), _BINARY
         oids.append(oid)
         data.append(packed)
         formats.append(form)
     return oids, data, formats
 
 
-def _pack(value: object) -> tuple[int, bytes]:
-    if isinstance(value, bytes):
-        return 17, value
-    if isinstance(value, Int8):
-        return 20, _pack_int8(value)
-    if isinstance(value, str):
-        return 25, value.encode()
-    if isinstance(value, Int4):
-        return 23, _pack_int4(value)
-    raise TypeError(f"{type(value).__name__} is no value of a statement")
-
-
 def _pack_list(values: list[object]) -> tuple[int, bytes, int]:
     if not values:
         return 0, b"{}", _TEXT  # of whatever type the statement says
-    of, oid = _OIDS[type(values[0])]
+    of, oid, pack = _KINDS[type(values[0])]
     parts = [_pack_array(1, 0, of, len(values), 1)]
     for value in values:
-        data = _pack(value)[1]
-        parts += (_pack_int4(len(data)), data)
+        data = pack(value)
+        parts += (_pack_size(len(data)), data)
     return oid, b"".join(parts), _BINARY

@@ -131,7 +131,7 @@ class Writer:
     async def _round(self, turns: list[Turn], *, is_locked: bool) -> None:
         wire = await self._connect()
         self._warning = ""
-        async with self._server.bounded(wire.connection):
+        with self._server.bounded(wire.connection):
             await self._settle(wire, [turn for turn in turns if turn.numbered])
             turns = [turn for turn in turns if turn.waiting]
             counts = await self._write(wire, turns, is_locked=is_locked)
