@@ -132,6 +132,7 @@ def test_killed_on_a_database_a_run_is_gone_on_with_and_ends_as_in_files(
         (place / "database").write_text(shared_cluster().address())
         asyncio.run(_prepare(in_database(place)))
         killed = _is_killed(nursery, "begin", place, "event", nth)
+        shared_cluster().wait_for_clients_to_end()
         _judged(place, known)
         if not killed:
             break

@@ -117,6 +117,7 @@ def test_killed_after_any_statement_an_operation_was_done_or_was_not(name: str) 
         address = shared_cluster().address()
         _do(address, _prepare)
         killed = _is_killed(address, operation, nth)
+        shared_cluster().wait_for_clients_to_end()
         [left] = _do(address, _all)
         assert left in (before, done), f"killed after statement {nth}"
         assert _do(address, operation, _all)[1] == done

@@ -128,6 +128,14 @@ class Cluster:
             cursor = connection.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []
 
+    def wait_for_clients_to_end(self) -> None:
+        """A client that was killed may have sent a statement before: the server does it, and only then finds nobody there."""
+        others = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        end = time.monotonic() + 60
+        while left := self.execute(others):
+            assert time.monotonic() < end, f"{left} are still there"
+            time.sleep(0.01)
+
     def standby(self) -> "Cluster":
         """A copy that follows; what is committed after ``synchronise`` is there, too."""
         copy = Cluster(fsync=True, options=("hot_standby=on", "cluster_name=standby"), empty=True)
