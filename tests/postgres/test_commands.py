@@ -16,6 +16,7 @@ from chatfold.replay.cli import cli
 from chatfold.replay.demo import record
 from chatfold.testing.strategies import LARGE_TEXT
 from chatfold.testing.telling import said
+from tests.replay.web.serving import serving
 from tests.support.postgres import shared_cluster
 
 
@@ -68,6 +69,22 @@ def test_every_verb_says_the_same(folder: Path, address: str) -> None:
         ]  # a copy takes no caches along
         assert (files.exit_code, said[0]) == (database.exit_code, said[1]), verb
         assert files.output, verb
+
+
+def test_the_page_shows_the_same(folder: Path, address: str, tmp_path: Path) -> None:
+    run("copy", folder, address)
+    shown: list[list[object]] = []
+    for place in (folder, address):
+        with serving(place, tmp_path / "user") as server:
+            questions = [
+                server.ask("chats")["chats"],
+                server.ask("chat", chat="lexer-bug"),
+                server.ask("lines", chat="lexer-bug", first=1, last=500),
+                server.ask("request", chat="lexer-bug", at="m2"),
+                server.ask("why", chat="lexer-bug", q="newlines"),
+            ]
+        shown.append(questions)
+    assert shown[0] == shown[1]
 
 
 def test_another_chat_of_the_same_key_is_left_as_it_is(folder: Path, address: str) -> None:

@@ -88,7 +88,7 @@ def apart(function: Callable[..., _T], *given: Any, **named: Any) -> _T:
 
 
 @contextmanager
-def serving(place: Path, state: Path, *arguments: str, port: int = 0) -> Iterator[Server]:
+def serving(place: Path | str, state: Path, *arguments: str, port: int = 0) -> Iterator[Server]:
     """``state``: the folder of the user's own files."""
     environment = {
         **os.environ, "XDG_STATE_HOME": str(state / "state"), "XDG_CACHE_HOME": str(state / "cache"), "PYTHONUNBUFFERED": "1",
