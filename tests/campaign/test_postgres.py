@@ -12,7 +12,16 @@ import pytest
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
 
-from chatfold.eventlog import ChatfoldError, DiskFull, Log, MessageAdded, Noted, Text, Unavailable
+from chatfold.eventlog import (
+    ChatfoldError,
+    DiskFull,
+    LeaseLost,
+    Log,
+    MessageAdded,
+    Noted,
+    Text,
+    Unavailable,
+)
 from chatfold.eventlog.postgres.storage import PostgresStorage
 from chatfold.testing.telling import is_whole
 from tests.support.disk.mounts import reason_not as reason_not_mounted
@@ -87,12 +96,30 @@ async def test_a_standby_that_takes_over_has_all_that_was_acknowledged(primary: 
             acknowledged[entry.seq] = text
             turn += 1
 
+    async def hold(log: Log, other: Log) -> None:
+        """Appends under a lease from before the failover until after it; the other cannot have the chat, nor append under its own."""
+        await log.append("held", Noted("first"))
+        async with log.storage.lease("held") as epoch:
+            while not is_over:
+                await log.append("held", Noted("more"), lease=epoch)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(2), other.storage.lease("held"):
+                    raise AssertionError("two have it")
+            with pytest.raises(LeaseLost):
+                await other.append("held", Noted("theirs"), lease="0" * 16)
+            await log.append("held", Noted("last"), lease=epoch)
+
     try:
         standby.start()
         primary.synchronise()
-        async with Log(PostgresStorage(address, patience=60)) as log, asyncio.timeout(180):
+        async with (
+            Log(PostgresStorage(address, patience=60, lease_seconds=60)) as log,
+            Log(PostgresStorage(address, patience=60)) as other,
+            asyncio.timeout(180),
+        ):
             await log.append("a", Noted("first"))
             async with asyncio.TaskGroup() as group:
+                group.create_task(hold(log, other))
                 for number in range(4):
                     group.create_task(write(log, number))
                 await asyncio.sleep(2)
