@@ -233,7 +233,7 @@ class _Bench:
                 storage = store.log.storage
                 assert isinstance(storage, PostgresStorage)
                 await storage.head("long")
-                asked = _counted(storage)
+                asked = _count_questions(storage)
                 chat = await store.chat("long")
                 await chat.messages("openai")
                 return len(asked)
@@ -266,7 +266,7 @@ class _Bench:
         return median(took)
 
 
-def _counted(storage: PostgresStorage) -> list[str]:
+def _count_questions(storage: PostgresStorage) -> list[str]:
     """Each statement that is waited for from now on."""
     asked: list[str] = []
     rows: Callable[..., Awaitable[list[tuple[object, ...]]]] = storage._server.rows  # noqa: SLF001 (what a round trip is, only it knows)

@@ -117,7 +117,7 @@ class Answers:
             return
         key, answer, seen = encode_key(chat), 0, 0
         while True:
-            async with self._news.of(answer_key(key)) as changed:
+            async with self._news.watch(answer_key(key)) as changed:
                 rows = await self._server.rows(_FOLLOW, (Int8(seen), key))
                 if not rows or rows[0][0] != (answer or rows[0][0]):
                     return

@@ -25,8 +25,8 @@ from chatfold.eventlog.postgres.statements import (
     KNOWN,
     LINES,
     chunk_columns,
-    signed,
-    unsigned,
+    from_bigint,
+    to_bigint,
 )
 from chatfold.eventlog.postgres.turn import new_id
 from chatfold.eventlog.postgres.writer import encode_key, part_of
@@ -93,13 +93,13 @@ async def _number_first(
 
 
 async def _learn(locked: Locked, key: bytes, wanted: Needs, known: Known, upto: int) -> None:
-    fingerprints = [Int8(signed(one)) for one in wanted.fingerprints]
+    fingerprints = [Int8(to_bigint(one)) for one in wanted.fingerprints]
     if fingerprints or wanted.seqs:
         for fingerprint, seq, data in await locked.rows(KNOWN, key, fingerprints, [*map(Int8, wanted.seqs)]):
             if fingerprint is None:
                 known.lines[seq] = data
             elif seq <= upto:
-                known.seqs[unsigned(fingerprint)] = (*known.seqs.get(unsigned(fingerprint), ()), seq)
+                known.seqs[from_bigint(fingerprint)] = (*known.seqs.get(from_bigint(fingerprint), ()), seq)
     if wanted.digests:
         known.blobs.update(await locked.rows(BLOBS, key, [*wanted.digests]))
 
@@ -111,7 +111,7 @@ async def _add(locked: Locked, chat_id: int, batch: Batch) -> None:
     ):
         if event.blobs:
             await locked.rows(_BLOB, Int8(chat_id), *chunk_columns(dict(event.blobs)))
-        await locked.many(_PRINT, [(Int8(chat_id), Int8(signed(one)), Int8(seq)) for one in found])
+        await locked.many(_PRINT, [(Int8(chat_id), Int8(to_bigint(one)), Int8(seq)) for one in found])
         await locked.rows(_LINE, Int8(chat_id), Int8(seq), line)
 
 
@@ -181,7 +181,7 @@ async def _erase(
     await locked.many(_ERASE, [(line, Int8(at), Int8(seq)) for (at, seq), line in lines.items()])
     await locked.rows(_UNPRINT, *columns)
     prints = [
-        (Int8(at), Int8(signed(one)), Int8(seq))
+        (Int8(at), Int8(to_bigint(one)), Int8(seq))
         for (at, seq), line in lines.items()
         for one in fingerprints_of(line)
     ]

@@ -46,7 +46,7 @@ class Leases:
 
     async def _take(self, chat: str, key: bytes, epoch: str) -> None:
         while True:
-            async with self._news.of(key) as changed:
+            async with self._news.watch(key) as changed:
                 if await self._server.rows(_TAKE, (epoch, self._seconds, key, epoch)):
                     return
                 if not (await self._server.rows(_EXISTS, (key,)))[0][0]:

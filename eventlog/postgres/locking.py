@@ -63,6 +63,6 @@ async def with_parts(
 
     while True:
         try:
-            return await server.retried(attempt, chat)
+            return await server.retry(attempt, chat)
         except MoreParts as more:
             wanted |= {*more.parts}

@@ -63,7 +63,7 @@ class News:
             self._telling = None
 
     @asynccontextmanager
-    async def of(self, key: bytes) -> AsyncIterator[asyncio.Event]:
+    async def watch(self, key: bytes) -> AsyncIterator[asyncio.Event]:
         """Inside, the event is set when there was a hint of this chat."""
         await self._listen()
         name = _name(key)

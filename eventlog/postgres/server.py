@@ -83,7 +83,7 @@ class Server:
         async with self._opening:
             if not self.parts:
                 try:
-                    async with self._borrowed() as connection:
+                    async with self._borrow() as connection:
                         self.parts = await prepare_schema(connection, self.place, read_only=self._read_only)
                 except psycopg.Error as error:
                     raise to_chatfold_error(error, self.place.shown) from None
@@ -115,7 +115,7 @@ class Server:
         return found
 
     @asynccontextmanager
-    async def _borrowed(self) -> AsyncIterator[Connection]:
+    async def _borrow(self) -> AsyncIterator[Connection]:
         """One that nobody else uses. It is kept for the next, unless it was lost or left amid something."""
         try:
             async with asyncio.timeout(self.patience):
@@ -144,7 +144,7 @@ class Server:
         await self._forget_idle()
 
     @contextmanager
-    def bounded(self, connection: Connection) -> Iterator[None]:
+    def limit_time(self, connection: Connection) -> Iterator[None]:
         """Inside, the connection is cut when the patience ends; whoever waits for it is told so."""
         timer = asyncio.get_running_loop().call_later(self.patience, _cut, connection)
         try:
@@ -167,16 +167,16 @@ class Server:
             cursor = await connection.execute(self.sql(text), values, binary=True)
             return await cursor.fetchall() if cursor.description else []
 
-        return await self.retried(ask)
+        return await self.retry(ask)
 
-    async def retried(self, work: Callable[[Connection], Awaitable[_T]], chat: str | None = None) -> _T:
+    async def retry(self, work: Callable[[Connection], Awaitable[_T]], chat: str | None = None) -> _T:
         """What the work gives on a connection that is not lost: it may be begun several times."""
         await self.open()
         retries = Retries(self.patience)
         while True:
             try:
-                async with self._borrowed() as connection:
-                    with self.bounded(connection):
+                async with self._borrow() as connection:
+                    with self.limit_time(connection):
                         return await work(connection)
             except psycopg.Error as error:
                 self.check_open()

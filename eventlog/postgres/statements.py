@@ -16,12 +16,12 @@ _CHUNK = 1 << 16  # bytes of a blob in a row
 _SIGN = 1 << 63
 
 
-def signed(fingerprint: int) -> int:
+def to_bigint(fingerprint: int) -> int:
     """An unsigned number of 64 bits as PostgreSQL keeps it."""
     return fingerprint - 2 * _SIGN if fingerprint >= _SIGN else fingerprint
 
 
-def unsigned(number: int) -> int:
+def from_bigint(number: int) -> int:
     return number % (2 * _SIGN)
 
 
@@ -147,7 +147,7 @@ def _append_text(
 
 
 def append_statement(write: Write) -> tuple[str, list[object]]:
-    lines, prints = write.lines, [(Int8(signed(one)), Int8(seq)) for one, seq in write.prints]
+    lines, prints = write.lines, [(Int8(to_bigint(one)), Int8(seq)) for one, seq in write.prints]
     text = _append_text(
         is_new=write.is_new,
         has_lease=bool(write.lease),
@@ -172,7 +172,7 @@ def append_statement(write: Write) -> tuple[str, list[object]]:
         values += [Int8(write.head.seq), write.head.link, Int8(before.id)]
         values += [Int8(before.head.seq), before.head.link, Int8(before.erased)]
         values += [write.lease] if write.lease else []
-        values += [[Int8(signed(one)) for one in write.absent]] if write.absent else []
+        values += [[Int8(to_bigint(one)) for one in write.absent]] if write.absent else []
     if len(prints) == 1:
         values += prints[0]
     elif prints:

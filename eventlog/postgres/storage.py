@@ -35,8 +35,8 @@ from chatfold.eventlog.postgres.statements import (
     KNOWN,
     PAGE,
     PAGE_BACK,
-    signed,
-    unsigned,
+    from_bigint,
+    to_bigint,
 )
 from chatfold.eventlog.postgres.writer import Writer, encode_key
 from chatfold.eventlog.storage import Change, ChatPage, Durability, Opening, Storage
@@ -105,7 +105,7 @@ class PostgresStorage(Storage):
                 return
             chat_id, end = found, Int8(stop)
             if data is not None:
-                lines = _verified(chat, data, at, min(at + count - 1, stop), link)
+                lines = _verify_lines(chat, data, at, min(at + count - 1, stop), link)
                 yield Page(data + b"\n", 0, len(data) + 1)
                 at, link = at + len(lines), link_after(lines[-1])
                 count = _next_count(count, len(data))
@@ -138,7 +138,7 @@ class PostgresStorage(Storage):
                     raise _gap(chat, stop)
                 return
             first = max(1, stop - count + 1)
-            lines = _verified(chat, data, first, stop, Head().link.encode() if first == 1 else None)
+            lines = _verify_lines(chat, data, first, stop, Head().link.encode() if first == 1 else None)
             if after is not None and not _is_followed(lines[-1], after):
                 raise CorruptLog("a line does not follow the one before it", chat=chat, seq=stop + 1)
             yield Page(data + b"\n", 0, len(data) + 1)
@@ -171,14 +171,17 @@ class PostgresStorage(Storage):
         """In one round trip; in two if blobs are among it."""
         key, known = encode_key(chat), Known()
         if wanted.fingerprints or wanted.seqs:
-            fingerprints = [Int8(signed(one)) for one in wanted.fingerprints]
+            fingerprints = [Int8(to_bigint(one)) for one in wanted.fingerprints]
             for fingerprint, seq, data in await self._server.rows(
                 KNOWN, (key, fingerprints, [*map(Int8, wanted.seqs)])
             ):
                 if fingerprint is None:
                     known.lines[seq] = data
                 else:
-                    known.seqs[unsigned(fingerprint)] = (*known.seqs.get(unsigned(fingerprint), ()), seq)
+                    known.seqs[from_bigint(fingerprint)] = (
+                        *known.seqs.get(from_bigint(fingerprint), ()),
+                        seq,
+                    )
         if wanted.digests:
             known.blobs.update(await self._server.rows(BLOBS, (key, [*wanted.digests])))
         return known
@@ -194,7 +197,7 @@ class PostgresStorage(Storage):
     async def wait_for_news(self, chat: str, after: int) -> None:
         await self._server.open()
         key = encode_key(chat)
-        async with self._news.of(key) as changed:
+        async with self._news.watch(key) as changed:
             head = await self.head(chat)
             if head == Head() and after > 0:
                 raise ChatDeleted("the chat was deleted", chat=chat)
@@ -217,7 +220,7 @@ class PostgresStorage(Storage):
         await self._server.open()
         mark = listing.parse_mark(since)
         while True:
-            async with self._news.of(ALL) as changed:
+            async with self._news.watch(ALL) as changed:
                 now_at = await listing.load_mark(self._server)
                 moved = [part for part, pos in now_at.items() if pos > mark.get(part, 0)]
                 async for key, part, pos in listing.load_changes(self._server, mark, moved):
@@ -301,7 +304,7 @@ class PostgresStorage(Storage):
             await self._server.close()
 
 
-def _verified(chat: str, data: bytes, first: int, last: int, link: bytes | None) -> list[bytes]:
+def _verify_lines(chat: str, data: bytes, first: int, last: int, link: bytes | None) -> list[bytes]:
     """The lines of a page: all there are from ``first`` to ``last``, each linked to the one before."""
     lines = data.split(b"\n")
     count = count_valid_chain(lines, link)

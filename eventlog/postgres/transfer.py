@@ -14,7 +14,7 @@ from chatfold.eventlog.events import Head
 from chatfold.eventlog.line import link_after
 from chatfold.eventlog.postgres.locking import Locked, with_parts
 from chatfold.eventlog.postgres.server import Server
-from chatfold.eventlog.postgres.statements import chunk_columns, signed
+from chatfold.eventlog.postgres.statements import chunk_columns, to_bigint
 from chatfold.eventlog.postgres.turn import new_id
 from chatfold.eventlog.postgres.writer import encode_key, part_of
 from chatfold.eventlog.transfer import Blob, ExportReader
@@ -115,4 +115,4 @@ async def _write(server: Server, chat: str, arrived: Arrived, head: Head) -> Non
 def _prints(arrived: Arrived, before: int, lines: list[bytes]) -> Iterator[tuple[Int8, Int8]]:
     for seq, line in enumerate(lines, before + 1):
         for fingerprint in fingerprints_of(resolve_line(line, arrived.line, arrived.blob)):
-            yield Int8(signed(fingerprint)), Int8(seq)
+            yield Int8(to_bigint(fingerprint)), Int8(seq)

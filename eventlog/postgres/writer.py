@@ -31,8 +31,8 @@ from chatfold.eventlog.postgres.statements import (
     State,
     Write,
     append_statement,
-    signed,
-    unsigned,
+    from_bigint,
+    to_bigint,
 )
 from chatfold.eventlog.postgres.turn import Turn, Waiting
 from chatfold.eventlog.postgres.wire import Statement, Wire
@@ -131,7 +131,7 @@ class Writer:
     async def _round(self, turns: list[Turn], *, is_locked: bool) -> None:
         wire = await self._connect()
         self._warning = ""
-        with self._server.bounded(wire.connection):
+        with self._server.limit_time(wire.connection):
             await self._settle(wire, [turn for turn in turns if turn.numbered])
             turns = [turn for turn in turns if turn.waiting]
             counts = await self._write(wire, turns, is_locked=is_locked)
@@ -224,7 +224,7 @@ class Writer:
         wanted = turn.wanted
         assert wanted is not None
         statements = [self._statement(STATE, turn.key)]
-        fingerprints, seqs = [[*map(Int8, map(signed, wanted.fingerprints))], [*map(Int8, wanted.seqs)]]
+        fingerprints, seqs = [[*map(Int8, map(to_bigint, wanted.fingerprints))], [*map(Int8, wanted.seqs)]]
         if fingerprints or seqs:
             statements.append(self._statement(KNOWN, turn.key, fingerprints, seqs))
         if wanted.digests:
@@ -294,7 +294,7 @@ def _learn(turn: Turn, rows: Sequence[Sequence[object]]) -> None:
         elif row[0] is None:
             known.lines[int(str(row[1]))] = bytes(row[2])  # type: ignore[call-overload]
         else:
-            fingerprint = unsigned(int(str(row[0])))
+            fingerprint = from_bigint(int(str(row[0])))
             known.seqs[fingerprint] = sorted({*known.seqs.get(fingerprint, ()), int(str(row[1]))})
 
 
