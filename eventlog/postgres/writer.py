@@ -38,6 +38,9 @@ from chatfold.eventlog.postgres.turn import Turn, Waiting
 from chatfold.eventlog.postgres.wire import Statement, Wire
 
 _STATES = 4096  # chats whose rows are remembered
+_PLAN_ONCE = b"SELECT set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false)"
+"""Else the server plans every append anew, since it takes an array to have ten values, and planning costs more than the append. A
+plan is kept while the tables grow, so it goes by the indexes although they are small yet."""
 _CONTENDED = 1.0  # seconds for which a chat that another process wrote to is locked before it is numbered
 
 
@@ -173,7 +176,10 @@ class Writer:
         if self._wire is None or self._wire.is_closed:
             connection = await self._server.connect()
             connection.add_notice_handler(self._take_notice)
-            self._wire = Wire(connection, prepares=connection.prepare_threshold is not None)
+            prepares = connection.prepare_threshold is not None
+            if prepares:
+                await connection.execute(_PLAN_ONCE)
+            self._wire = Wire(connection, prepares=prepares)
         return self._wire
 
     def _take_notice(self, notice: psycopg.errors.Diagnostic) -> None:

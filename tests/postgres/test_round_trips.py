@@ -8,7 +8,11 @@ import pytest
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'chatfold[postgres]'")
 
 from chatfold.agent import Store, assistant, user
+from chatfold.eventlog import Log
 from chatfold.eventlog.postgres.server import Server
+from chatfold.eventlog.postgres.storage import PostgresStorage
+from chatfold.testing.strategies import LONG_TEXTS
+from chatfold.testing.telling import said
 from tests.support.postgres import shared_cluster
 
 
@@ -68,3 +72,17 @@ async def test_a_long_chat_is_opened_and_its_messages_are_there_after_three(
         assert len(asked) <= 3
     assert [message["content"] for message in messages][-1] == "answer 49"
     assert len(messages) == 100
+
+
+async def test_the_server_plans_an_append_once(address: str) -> None:
+    async with Log(PostgresStorage(address)) as log:
+        for number in range(20):
+            await log.append("a", *(said(f"{number} {text}") for text in LONG_TEXTS), id=f"{number}")
+        storage = log.storage
+        assert isinstance(storage, PostgresStorage)
+        wire = storage._writer._wire
+        assert wire is not None
+        plans = b"SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE 'WITH p AS%'"
+        [answer] = await wire.run([(plans, ())])
+        assert sum(generic for generic, _ in answer.rows()) == 20
+        assert sum(custom for _, custom in answer.rows()) == 0
