@@ -51,7 +51,7 @@ def is_lost(error: psycopg.Error) -> bool:
 
 def to_chatfold_error(error: psycopg.Error, place: str, chat: str | None = None) -> ChatfoldError:
     """What the server says, in our words where we have some."""
-    text = f"{str(error).strip()} ({place})"
+    text = f"{' '.join(str(error).split())} ({place})"  # the driver's has several lines
     if error.sqlstate == "53100":
         return DiskFull(text, chat=chat)
     if error.sqlstate in ("25006", "42501"):
