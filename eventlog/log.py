@@ -10,7 +10,7 @@ from chatfold.eventlog.codec import EncodedEvent, encode_event, encode_named
 from chatfold.eventlog.errors import ChatDeleted, InvalidEvent
 from chatfold.eventlog.events import Entry, Event, Forked, Head, Redacted
 from chatfold.eventlog.search import SearchHit, Spans, parse_exact, parse_words
-from chatfold.eventlog.storage import Change, Durability, Storage, check_durability
+from chatfold.eventlog.storage import Change, Durability, Storage
 
 
 class Log:
@@ -55,8 +55,6 @@ class Log:
 
         A cancelled append may have happened: retry it with its id.
         """
-        if durability is not None:
-            check_durability(durability)
         try:
             if keys or said_at:
                 drafts = _encode_named(events, keys, said_at)

@@ -88,6 +88,8 @@ class FileStorage(FileReading):
     async def append(self, request: AppendRequest, durability: Durability | None = None) -> list[Entry]:
         if self.read_only or self._closed or self._forked:
             self._check_writable(request.chat)
+        if durability is not None:
+            check_durability(durability)
         if not self._preparation.is_done:
             await self._prepare(request.chat)
         rounds = 0

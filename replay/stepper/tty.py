@@ -44,7 +44,9 @@ class Terminal:
     def _take(self) -> None:
         tty.setcbreak(self.fd, termios.TCSANOW)
         mode = termios.tcgetattr(self.fd)
-        mode[3] |= termios.NOFLSH  # else Ctrl-Z throws away what is on its way to the screen: half a sequence stays
+        mode[3] |= (
+            termios.NOFLSH
+        )  # else Ctrl-Z throws away what is on its way to the screen: half a sequence stays
         termios.tcsetattr(self.fd, termios.TCSANOW, mode)
         self._write(_TAKE)
         self._lines = []

@@ -19,8 +19,9 @@ def agent(**given: Any) -> Agent:
     [
         (lambda: Store(7), "place: expected a folder, an address, or a Storage, got 7"),
         (lambda: Store.memory(projections=[7]), "projections: expected what @projection makes, got 7"),
-        (lambda: Policy(keep="3"), r"Policy\(keep=…\): Expected `int`, got `str`"),
-        (lambda: Limits(steps="3"), r"Limits\(steps=…\): Expected `int`, got `str`"),
+        (lambda: Policy(keep="3"), r"Policy\(keep=…\): expected int, got '3'"),
+        (lambda: Policy(budget="3"), r"Policy\(budget=…\): expected int \| None, got '3'"),
+        (lambda: Limits(steps="3"), r"Limits\(steps=…\): expected int, got '3'"),
         (lambda: agent(policy=3), r"policy: expected a Policy, got 3"),
         (lambda: agent(limits=3), r"limits: expected Limits\(…\), got 3"),
         (lambda: agent(tools=len), "tools: expected a list of functions or Tools, got <built-in"),
