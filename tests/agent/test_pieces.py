@@ -37,6 +37,12 @@ def described(one: Entry | Piece) -> str:
     return one.text if isinstance(one, Piece) else type(one.event).__name__
 
 
+async def wait_for_pieces(store: Store, chat: str) -> None:
+    async with asyncio.timeout(20):
+        while chat not in store.log.storage._answers:  # noqa: ASYNC110 (nothing tells us)
+            await asyncio.sleep(0.005)
+
+
 async def next_of(following: AsyncGenerator[Entry | Piece], count: int = 1) -> list[str]:
     async with asyncio.timeout(20):
         return [described(await anext(following)) for _ in range(count)]
@@ -78,7 +84,7 @@ async def test_who_reads_an_old_answer_is_given_no_piece_of_the_one_that_is_comi
     async with Agent(model, store=store) as agent:
         await agent.submit("second?", chat="a")
         model.go_on.release()
-        await asyncio.sleep(0.05)
+        await wait_for_pieces(store, "a")
         chat = await store.chat("a")
         async with aclosing(chat.follow(pieces=True)) as following:
             seen = await next_of(following, chat.seq + 1)
@@ -101,8 +107,7 @@ async def test_a_refused_or_interrupted_answer_leaves_no_pieces() -> None:
     agent = Agent(model, store=store)
     run = asyncio.ensure_future(agent.run("and now?", chat="b"))
     model.go_on.release()
-    await asyncio.sleep(0.05)
-    assert "b" in store.log.storage._answers
+    await wait_for_pieces(store, "b")
     run.cancel()
     await asyncio.wait((run,))
     assert store.log.storage._answers == {}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import FileStorage, Log, Noted
+from chatfold.eventlog.files import deltas
 from chatfold.eventlog.files.disk import Disk
 
 PIECES = [b"", b"\0\xff", *(b"%d" % number * (number % 9) for number in range(500)), b"x" * 3_000_000]
@@ -57,7 +58,10 @@ async def test_another_storage_gets_each_piece_from_the_first_on(tmp_path: Path)
         assert [entry.seq async for entry in Log(other).read("a")] == [1]
 
 
-async def test_an_answer_that_stands_at_once_is_in_no_file(tmp_path: Path) -> None:
+async def test_an_answer_that_stands_at_once_is_in_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deltas, "_PAUSE_S", 20.0)  # this machine may be slow
     made: list[str] = []
 
     class Watching(Disk):
