@@ -50,6 +50,7 @@ class _Chat:
         self.changed_at = next(_changes)
         self.kept: dict[int | str, tuple[Head, bytes]] = {}
         self.window: tuple[Head, bytes] | None = None
+        self.chapters: dict[int, tuple[Head, bytes]] = {}
         self.row = ("", b"")
         self.erasures = 0
         self.alone = asyncio.Lock()
@@ -106,7 +107,7 @@ class _Chat:
             self.lines[seq - 1] = line = tombstone(self.lines[seq - 1])
             for fingerprint in fingerprints_of(line):
                 self.seqs.setdefault(fingerprint, []).append(seq)
-        self.kept, self.window = {}, None
+        self.kept, self.window, self.chapters = {}, None, {}
         self.row = ("", b"")
         needed = set[str]().union(*(parse_references(line)[1] for line in self.lines))
         self.blobs = {digest: content for digest, content in self.blobs.items() if digest in needed}
@@ -225,6 +226,7 @@ class MemoryStorage(Storage):
         child.blobs.update(parent.blobs)
         child.erasures = parent.erasures
         child.kept = {key: kept for key, kept in parent.kept.items() if kept[0].seq <= at}
+        child.chapters = {first: kept for first, kept in parent.chapters.items() if kept[0].seq <= at}
         child.add(parent.lines[:at], [fingerprints_of(parent.whole(line)) for line in parent.lines[:at]])
         request = AppendRequest(new, (first,))
         batch = self._number(request, child)
@@ -301,6 +303,15 @@ class MemoryStorage(Storage):
 
     async def load_window(self, chat: str) -> tuple[Head, bytes] | None:
         return (self._chats.get(chat) or _Chat()).window
+
+    async def store_chapter(self, chat: str, first: int, head: Head, data: bytes, erasures: str = "") -> None:
+        found = self._chats.get(chat)
+        if found is not None and await self.erasure_epoch(chat) == erasures:
+            found.chapters[first] = (head, data)
+
+    async def load_chapters(self, chat: str, first: int, last: int) -> dict[int, tuple[Head, bytes]]:
+        found = self._chats.get(chat) or _Chat()
+        return {begin: kept for begin, kept in found.chapters.items() if first <= begin <= last}
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         return range(_BORDER, (await self.head(chat)).seq + 1, _BORDER)

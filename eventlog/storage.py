@@ -128,6 +128,16 @@ class Snapshots:
         """What was kept last, if it is from after the last erasure. The log may have become another one since."""
         return None
 
+    async def store_chapter(self, chat: str, first: int, head: Head, data: bytes, erasures: str = "") -> None:
+        """Keeps bytes made from the entries ``first`` up to ``head`` in the place of those that were kept from ``first`` on.
+
+        ``erasures``: as in ``store_snapshot``.
+        """
+
+    async def load_chapters(self, chat: str, first: int, last: int) -> dict[int, tuple[Head, bytes]]:  # noqa: ARG002
+        """What was kept, by the seq it begins with, which is one of ``first`` … ``last``. The log may have become another one since."""
+        return {}
+
     async def segment_boundaries(self, chat: str) -> Sequence[int]:  # noqa: ARG002
         """The seqs, in order, at which what is kept stays. Between them there is what is read in one go."""
         return ()

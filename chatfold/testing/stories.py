@@ -129,6 +129,31 @@ async def a_window_is_given_back_until_something_is_erased(backend: Backend) -> 
 
 
 @story
+async def chapters_are_given_back_until_something_is_erased(backend: Backend) -> None:
+    """Or never: a storage need not have any."""
+    async with opened(backend) as log, opened(backend) as other:
+        entries = await log.append("chat", said("one"), said("two"), said("three"))
+        heads = [Head(entry.seq, entry.link) for entry in entries]
+        epoch = await log.storage.erasure_epoch("chat")
+        kept = {1: (heads[0], b"the first, \0 in it"), 2: (heads[1], b"the second"), 3: (heads[2], b"")}
+        for first, (head, data) in kept.items():
+            await log.storage.store_chapter("chat", first, head, b"an earlier one", epoch)
+            await log.storage.store_chapter("chat", first, head, data, epoch)
+        for reader in (log, other):
+            for first in (1, 2, 3):
+                for last in (1, 2, 3):
+                    meant = {begin: one for begin, one in kept.items() if first <= begin <= last}
+                    assert await reader.storage.load_chapters("chat", first, last) in ({}, meant)
+        await log.fork("chat", "fork", 2)
+        found = await other.storage.load_chapters("fork", 1, 3)
+        assert all(kept[begin] == one and one[0].seq <= 2 for begin, one in found.items())
+        await log.redact("chat", 1)
+        await log.storage.store_chapter("chat", 1, heads[0], b"of what was known before", epoch)
+        for chat in ("chat", "fork", "none"):
+            assert await other.storage.load_chapters(chat, 1, 3) == {}
+
+
+@story
 async def a_text_erased_while_an_append_refers_to_it_is_not_missed(backend: Backend) -> None:
     async with opened(backend) as log, opened(backend) as other:
         for turn in range(1 if backend.can_interrupt else 10):

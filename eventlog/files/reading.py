@@ -30,10 +30,12 @@ from chatfold.eventlog.files.seen import Seen
 from chatfold.eventlog.files.segment import BIG_PAGE
 from chatfold.eventlog.files.snapshots import (
     has_small_newest,
+    load_chapters,
     load_newest,
     load_snapshots,
     load_window,
     snapshot_seqs,
+    store_chapter,
     store_snapshot,
     store_window,
 )
@@ -285,6 +287,13 @@ class FileReading(Storage):
     async def load_window(self, chat: str) -> tuple[Head, bytes] | None:
         """Right here: one file, and a small one."""
         return load_window(self._reader(chat).cache)
+
+    async def store_chapter(self, chat: str, first: int, head: Head, data: bytes, erasures: str = "") -> None:
+        if not self.read_only:
+            await asyncio.to_thread(store_chapter, self._reader(chat).cache, first, head, data, erasures)
+
+    async def load_chapters(self, chat: str, first: int, last: int) -> dict[int, tuple[Head, bytes]]:
+        return await asyncio.to_thread(load_chapters, self._reader(chat).cache, first, last)
 
     async def segment_boundaries(self, chat: str) -> Sequence[int]:
         try:

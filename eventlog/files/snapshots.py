@@ -4,12 +4,14 @@
     cache/<seq, 16 digits>.snapshot    at the end of a full segment, and in between where it is small: any entry is near one
 
     cache/window                       as near to the end as possible; overwritten in place every few turns
+    cache/<first, 16 digits>.chapter   from the entries from ``first`` on; what whoever makes them takes for a chapter
 
 Whether ``(seq, link)`` is still a point of the log is for the reader to see, who goes on from there.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from chatfold.eventlog.events import Head
@@ -18,6 +20,7 @@ from chatfold.eventlog.files.cache import Cache, CacheFile, Span
 _KIND = "snapshot 1"
 _NEWEST = "newest.snapshot"
 _WINDOW, _WINDOW_KIND = "window", "window 1"
+_CHAPTER_KIND = "chapter 1"
 _APART, _BYTES = 128, 200  # entries between two that stay, at least; bytes of them an entry, at most
 _NEAR = 256  # entries from the end, of the newest
 _SMALL = 1 << 16
@@ -86,21 +89,45 @@ def load_window(cache: Cache) -> tuple[Head, bytes] | None:
     return None if found is None else (found.span.head, found.payload)
 
 
+def store_chapter(cache: Cache, first: int, head: Head, data: bytes, epoch: str) -> bool:
+    return cache.store(_chapter_name(first), _CHAPTER_KIND, Span.up_to(head), data, epoch)
+
+
+def load_chapters(cache: Cache, first: int, last: int) -> dict[int, tuple[Head, bytes]]:
+    epoch = cache.epoch()
+    begins = [begin for begin in _numbers(cache, ".chapter") if first <= begin <= last]
+    found = {begin: cache.load(_chapter_name(begin), _CHAPTER_KIND, epoch) for begin in begins}
+    return {begin: (kept.span.head, kept.payload) for begin, kept in found.items() if kept is not None}
+
+
 def snapshot_seqs(cache: Cache) -> list[int]:
     """Of those that stay, in order."""
+    return _numbers(cache, ".snapshot")
+
+
+def _numbers(cache: Cache, ending: str) -> list[int]:
     # Without a pattern: there may be hundreds, and whoever goes back in time lists them.
-    numbers = [name[:16] for name in cache.names() if len(name) == 25 and name.endswith(".snapshot")]
+    length = 16 + len(ending)
+    numbers = [name[:16] for name in cache.names() if len(name) == length and name.endswith(ending)]
     return sorted([int(number) for number in numbers if number.isascii() and number.isdigit()])
 
 
 def share_snapshots(cache: Cache, fork: Path, last: int, firsts: Collection[int]) -> None:
-    """Of those of at most seq ``last``, the nearest and those before these segments go along with a fork."""
+    """Of those of at most seq ``last``, the nearest and those before these segments go along with a fork; and all chapters."""
     seqs = [seq for seq in snapshot_seqs(cache) if seq <= last]
     for seq in seqs:
         if seq == seqs[-1] or seq + 1 in firsts:
             cache.share(_name(seq), fork)
     if cache.load(_NEWEST, _KIND, last=last):
         cache.share(_NEWEST, fork)
+    chapters = _numbers(cache, ".chapter")
+    for first, following in pairwise((*chapters, last + 2)):
+        if following <= last + 1:  # it ends before that
+            cache.share(_chapter_name(first), fork)
+
+
+def _chapter_name(first: int) -> str:
+    return f"{first:016d}.chapter"
 
 
 def _name(seq: int) -> str:

@@ -24,9 +24,11 @@ from chatfold.eventlog.postgres.place import Place, parse_address
 from chatfold.eventlog.postgres.server import Server
 from chatfold.eventlog.postgres.snapshots import (
     BORDER,
+    load_chapters,
     load_opening,
     load_snapshots,
     load_window,
+    store_chapter,
     store_snapshot,
     store_window,
 )
@@ -289,6 +291,13 @@ class PostgresStorage(Storage):
 
     async def load_window(self, chat: str) -> tuple[Head, bytes] | None:
         return await load_window(self._server, chat)
+
+    async def store_chapter(self, chat: str, first: int, head: Head, data: bytes, erasures: str = "") -> None:
+        if not self.read_only:
+            await store_chapter(self._server, chat, first, head, data, erasures)
+
+    async def load_chapters(self, chat: str, first: int, last: int) -> dict[int, tuple[Head, bytes]]:
+        return await load_chapters(self._server, chat, first, last)
 
     async def load_opening(self, chat: str, last: int | None = None) -> Opening:
         return await load_opening(self._server, chat, last)
