@@ -172,7 +172,11 @@ class Chat(Live):
     async def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
         new = new_id("ctx")
-        await self.append_if(lambda now: open_context(now.view, new, title, reason), run=run)
+
+        async def anew(now: Moment) -> Iterable[Event]:
+            return open_context(now.view, await now.history(), new, title, reason)
+
+        await self.append_if(anew, run=run)
         return new
 
     async def load_context(
@@ -190,12 +194,20 @@ class Chat(Live):
         if context_id is None and query is None:
             raise ValueError("which context? Give a query or a context_id")
         chosen = await self._context_of(query or "") if context_id is None else context_id
-        await self.append_if(lambda now: switch_context(now.view, chosen, reason, chat=self.key), run=run)
+
+        async def again(now: Moment) -> Iterable[Event]:
+            return switch_context(now.view, await now.history(), chosen, reason, chat=self.key)
+
+        await self.append_if(again, run=run)
         return chosen
 
     async def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
         """Puts an empty context in the place of this one, which goes to the shelf; returns the new one's id."""
-        await self.append_if(lambda now: clear_context(now.view, reason), run=run)
+
+        async def empty(now: Moment) -> Iterable[Event]:
+            return clear_context(now.view, await now.history(), reason)
+
+        await self.append_if(empty, run=run)
         return self[contexts].active.id
 
     async def _context_of(self, query: str) -> str:
@@ -286,7 +298,7 @@ class Chat(Live):
         """
         seq = await self.seq_of(point)
         opened = await open_view(self.log, self.key, at=seq, projections=self._opened.projections)
-        return Moment(self.log, self.key, opened)
+        return Moment(self.log, self.key, opened, history=self.kept_history)
 
     async def rewind(self, to: Point, reason: str = "") -> Entry:
         """Goes back: what the model sees is again what it was there; returns the entry. Raises ``NoSuchPoint``.

@@ -25,12 +25,14 @@ from chatfold.eventlog import Compacted, Entry, Event
 from chatfold.projections import Message, View, calls, contexts, estimate, usage
 from chatfold.projections.contexts import window
 from chatfold.projections.cutting import tokens_of
+from chatfold.projections.history import History
 from chatfold.projections.prompt import SUMMARY
 from chatfold.projections.spans import Spans, common
 from chatfold.projections.tokens import FRAMING, Counter
 
 if TYPE_CHECKING:
     from chatfold.agent.chat import Chat
+    from chatfold.agent.moment import Moment
 
 T = TypeVar("T")
 
@@ -166,9 +168,11 @@ async def _compact_once(
     messages = await now.messages()
     plans = await run_aside(messages, lambda: make_plans(now.view, messages, policy, count, chat=chat.key))
     summaries = [await write_summary(summarise, plan, policy, count, chat=chat.key) for plan in plans]
-    return await chat.append_if(
-        lambda then: build_events(plans, summaries, trigger, policy, then.view, count)
-    )
+
+    async def events(then: "Moment") -> list[Event]:
+        return build_events(plans, summaries, trigger, policy, then.view, await then.history(), count)
+
+    return await chat.append_if(events)
 
 
 def due(view: View, messages: Sequence[Message], policy: Policy, count: Counter = estimate) -> str | None:
@@ -329,6 +333,7 @@ def build_events(
     trigger: str,
     policy: Policy,
     view: View,
+    history: History,
     count: Counter = estimate,
 ) -> list[Event]:
     """The events; none if another writer has compacted, switched or rewound meanwhile."""
@@ -343,7 +348,7 @@ def build_events(
             sum(tokens_of(message, count) for message in plan.hidden) - FRAMING - count(SUMMARY + summary)
         )
         tokens = {"before": before, "after": plan.tokens - saved}
-        said = state.messages(common(state.spans(plan.context, view.seq), ((plan.first, plan.last),)))
+        said = history.messages(common(state.spans(plan.context, view.seq), ((plan.first, plan.last),)))
         rules = msgspec.to_builtins(policy)
         events.append(Compacted(plan.first, plan.last, said, summary, trigger, rules, tokens))
     return events

@@ -16,9 +16,9 @@ from unicodedata import normalize
 from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.summary import describe_message
 from chatfold.eventlog import ContextCleared, ContextOpened, ContextRecalled, ContextSwitched, Event, Log
-from chatfold.projections import Contexts, Message, View, calls, contexts, executions
-from chatfold.projections.archive import archived
+from chatfold.projections import Message, View, calls, contexts, executions
 from chatfold.projections.context import Context
+from chatfold.projections.history import History
 from chatfold.projections.spans import includes, minus, spans
 from chatfold.projections.text import one_line, text_of
 
@@ -28,11 +28,11 @@ _MOST_WORDS = 24
 _MOST_HITS = 1000  # of a word, the newest: in a long context there may be many before the next one
 
 
-def question(view: View) -> tuple[int, ...]:
+def question(view: View, history: History) -> tuple[int, ...]:
     """The seqs of what is being asked and done right now."""
     began = max(view[executions].running.values(), default=0)
     asked: list[int] = []
-    for seq, is_answer in _walk_back(view):
+    for seq, is_answer in _walk_back(view, history):
         if not is_answer:
             asked.append(seq)
         elif not (began < seq if began else view[calls].open and not asked):
@@ -40,31 +40,29 @@ def question(view: View) -> tuple[int, ...]:
     return tuple(sorted({*asked, *(call.seq for call in view[calls].open)}))
 
 
-def _walk_back(view: View) -> Iterator[tuple[int, bool]]:
+def _walk_back(view: View, history: History) -> Iterator[tuple[int, bool]]:
     """The messages of the active context from the newest on: (seq, by an assistant)."""
     state = view[contexts]
-    for first, last in reversed(state.spans(state.active.id, view.seq)):
-        for index in range(state.said.upto(last) - 1, state.said.upto(first - 1) - 1, -1):
-            seq = state.said[index]
-            yield seq, bool(state.answers.within(seq, seq))
+    for span in reversed(state.spans(state.active.id, view.seq)):
+        yield from history.messages_back(span)
 
 
-def open_context(view: View, id: str, title: str, reason: str) -> Iterable[Event]:
-    return (ContextOpened(id, title, reason, question(view)),)
+def open_context(view: View, history: History, id: str, title: str, reason: str) -> Iterable[Event]:
+    return (ContextOpened(id, title, reason, question(view, history)),)
 
 
-def clear_context(view: View, reason: str) -> Iterable[Event]:
-    return (ContextCleared(reason, question(view)),)
+def clear_context(view: View, history: History, reason: str) -> Iterable[Event]:
+    return (ContextCleared(reason, question(view, history)),)
 
 
-def switch_context(view: View, id: str, reason: str, *, chat: str) -> Iterable[Event]:
+def switch_context(view: View, history: History, id: str, reason: str, *, chat: str) -> Iterable[Event]:
     """Nothing if it is the active one."""
     state = view[contexts]
     if id == state.active.id:
         return ()
     if id not in state.shelf:
         raise NoSuchContext(f"there is no context {id!r}", chat=chat)
-    return (ContextSwitched(id, question(view), reason),)
+    return (ContextSwitched(id, question(view, history), reason),)
 
 
 def recall_context(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:
@@ -100,9 +98,8 @@ def _lines(messages: Sequence[Message], most: int, recent: int | None = None) ->
 # --- finding an archived context ---------------------------------------------------------------------------
 
 
-async def best_context(log: Log, key: str, state: Contexts, head: int, query: str) -> str | None:
+async def best_context(log: Log, key: str, shelf: list[Context], head: int, query: str) -> str | None:
     """The id; None if nothing matches. Of several that match equally well, the one left last."""
-    shelf = archived(state)
     words = _words(query)
     for context in shelf:
         if words and all(word in _alike(context.title) for word in words):

@@ -13,6 +13,7 @@ from typing import Self
 from weakref import WeakMethod
 
 from chatfold.agent.checks import check
+from chatfold.agent.kept_history import KeptHistory, keep_chapters
 from chatfold.agent.kept_prompt import IdleTimer, KeptPrompt
 from chatfold.agent.messages import (
     EVENTS,
@@ -38,7 +39,7 @@ class Live(Moment):
     """The chat at its end, whichever process writes it."""
 
     def __init__(self, log: Log, key: str, opened: Opened, later: Later) -> None:
-        super().__init__(log, key, opened, KeptPrompt(opened))
+        super().__init__(log, key, opened, KeptPrompt(opened), KeptHistory())
         self._kept = opened.snapshot  # where the newest snapshot is, as far as we know
         self._kept_at = 0.0  # when, by the loop's clock
         self._idle = IdleTimer(WeakMethod(self.rest))
@@ -100,7 +101,7 @@ class Live(Moment):
     async def now(self) -> Moment:
         await self.refresh()
         self._idle.restart()
-        return Moment(self.log, self.key, self.opened, self._prompt)
+        return Moment(self.log, self.key, self.opened, self._prompt, self.kept_history)
 
     async def refresh(self) -> Self:
         """Takes in what others have written since. Whatever is asked of a chat with ``await`` does this first."""
@@ -143,6 +144,7 @@ class Live(Moment):
         behind, now = self.seq - self._kept, asyncio.get_running_loop().time()
         if behind >= MOST or (behind >= KEEP and now - self._kept_at >= PAUSE_S):
             put_off(keep_up(self.log, self.key, self._kept, self.opened), self._later)
+            put_off(keep_chapters(self.log, self.key, self._kept, self.opened), self._later)
             self._kept, self._kept_at = self.seq, now
         self._idle.restart()
         if self._prompt.is_due(new[-1]):
@@ -156,6 +158,7 @@ class Live(Moment):
         """Stores the window, and lets go of the prompt and of the entries in memory."""
         self.keep_window()
         self._prompt.let_go()
+        self.kept_history.let_go()
         self._opened = self.opened.without_entries()
 
     def _replaced_error(self) -> ChatDeleted:
@@ -167,6 +170,7 @@ class Live(Moment):
         if opened.seq >= self.seq:  # else another task has opened it since, and knows more
             self._opened, self._kept, self._head, self._new = opened, opened.snapshot, opened.head, []
             self._prompt = KeptPrompt(opened)
+            self.kept_history.let_go()
 
     async def append_if(
         self,

@@ -10,6 +10,7 @@ from chatfold import projections  # whose shapes are imported when they are used
 from chatfold.agent.contexts import best_context
 from chatfold.agent.errors import NoSuchContext
 from chatfold.agent.exporting import Form, encode_lines, write_file
+from chatfold.agent.kept_history import KeptHistory
 from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.messages import ToolCall
 from chatfold.agent.views import MEMORY, Opened, entries_of, fold_on
@@ -25,15 +26,16 @@ from chatfold.projections import (
     calls,
     contexts,
     estimate,
-    executions,
     outline,
     start,
 )
 from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.contexts import window
 from chatfold.projections.cutting import cut
+from chatfold.projections.history import History
 from chatfold.projections.prompt import Prompt, build
-from chatfold.projections.runs import digests
+from chatfold.projections.runs import WINDOW, digests
+from chatfold.projections.shapes.openai import to_openai
 from chatfold.projections.spans import Spans, spans
 from chatfold.projections.tokens import Counter
 
@@ -51,11 +53,19 @@ class Moment:
     What is in memory is read without ``await``: ``moment.seq``, ``moment[usage].tokens``.
     """
 
-    def __init__(self, log: Log, key: str, opened: Opened, prompt: KeptPrompt | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        key: str,
+        opened: Opened,
+        prompt: KeptPrompt | None = None,
+        history: KeptHistory | None = None,
+    ) -> None:
         self.log = log
         self.key = key
         self._opened = opened
         self._prompt = prompt or KeptPrompt()
+        self.kept_history = history or KeptHistory()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.key!r}, at entry {self.seq})"
@@ -88,6 +98,11 @@ class Moment:
         async for page in self.log.pages(self.key, 1, now.seq):
             view = await fold_on(self.log, self.key, view, page)
         return view[projection]
+
+    async def history(self) -> History:
+        """Where messages, turns, runs and the events of contexts stand. It grows with the chat, so it is not in memory."""
+        now = await self.now()
+        return await self.kept_history.at(self.log, self.key, now.opened)
 
     async def now(self) -> "Moment":
         """A moment that stays as it is. A ``Chat`` first takes in what others have written."""
@@ -170,7 +185,7 @@ class Moment:
             messages = cut(messages, most=most, tokens=tokens, count=count).messages
         match shape:
             case "openai":
-                return projections.to_openai(messages)
+                return to_openai(messages)
             case "openai-responses":
                 return projections.to_openai_responses(messages, model=model)
             case "anthropic":
@@ -248,7 +263,8 @@ class Moment:
     async def find_context(self, query: str) -> str:
         """The id of the archived context that fits best: by its title, else by what was said in it. Raises ``NoSuchContext``."""
         now = await self.now()
-        found = await best_context(self.log, self.key, now[contexts], now.seq, query)
+        shelf = archived(now[contexts], await now.history())
+        found = await best_context(self.log, self.key, shelf, now.seq, query)
         if found is None:
             raise NoSuchContext(f"no archived context matches {query!r}", chat=self.key, seq=now.seq)
         return found
@@ -256,15 +272,15 @@ class Moment:
     async def contexts(self, limit: int | None = 20) -> list[IndexRow]:
         """The archived contexts, last left first: ids, titles, when, how many messages, and a preview of each."""
         now = await self.now()
-        state = now[contexts]
-        shelf = archived(state, limit)
-        wanted = tuple((seq, seq) for seq in previews(state, shelf))
-        return index(state, shelf, await now.read(wanted))
+        history = await now.history()
+        shelf = archived(now[contexts], history, limit)
+        wanted = tuple((seq, seq) for seq in previews(history, shelf))
+        return index(history, shelf, await now.read(wanted))
 
-    async def runs(self, limit: int = 200) -> list[Execution]:
+    async def runs(self, limit: int = WINDOW) -> list[Execution]:
         """What the last ``limit`` runs were asked, did and answered, in a few words each, oldest first."""
         now = await self.now()
-        since = now[executions].since(limit)
+        since = (await now.history()).since_run(limit)
         return digests([entry async for entry in now.entries(since)], limit)
 
     # --- as a file ---------------------------------------------------------------------------------------

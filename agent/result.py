@@ -19,7 +19,6 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections import executions
 from chatfold.projections.shapes.values import words_of
 from chatfold.projections.text import text_of
 from chatfold.projections.usage import Spent, spent
@@ -94,7 +93,10 @@ async def find_result(chat: Chat, seq: int) -> Result:
     """Of the first run that asked a model after this entry and was not cancelled; if there is none, of the last one."""
     found: Entry | None = None
     asked = False
+    starts: dict[str | None, int] = {}
     async for entry in chat.entries(seq):
+        if isinstance(entry.event, RunStarted):
+            starts[entry.run] = entry.seq
         match entry.event:
             case _ if entry.run is None:
                 continue
@@ -109,6 +111,5 @@ async def find_result(chat: Chat, seq: int) -> Result:
     if found is None or found.run is None:  # it was answered without an agent
         said = [one.event async for one in chat.entries(seq) if isinstance(one.event, MessageAdded)]
         return Result("", next(text_of(one.parts) for one in said if one.role == "assistant"), outcome="done")
-    started = chat[executions].started
-    began = started[started.upto(found.seq) - 1]
+    began = starts.get(found.run) or (await chat.history()).run_at(found.seq)
     return result_of(found.run, [one async for one in chat.entries(began)])

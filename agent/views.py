@@ -25,6 +25,7 @@ from chatfold.projections import (
     start,
 )
 from chatfold.projections.contexts import window
+from chatfold.projections.history import CHAPTER, Chapter
 from chatfold.projections.prompt import Prompt  # noqa: TC001
 from chatfold.projections.snapshot import PackedView, dump, load, load_packed, load_window
 from chatfold.projections.spans import Spans, minus
@@ -197,6 +198,7 @@ class _Way:
         self._step = max(KEEP, size // _BYTES)
         self._later = later
         self._borders: Sequence[int] | None = None
+        self._chapter = Chapter(base.seq + 1) if base.seq % CHAPTER == 0 else None  # else it begins later
 
     async def take(self, entries: list[Entry]) -> None:
         """The next entries."""
@@ -205,19 +207,33 @@ class _Way:
         while entries:
             border = bisect_left(self._borders, self.view.seq + 1)
             stops = (*self._borders[border : border + 1], self._kept + self._step)
-            upto = min(stops) - self.view.seq
+            end = self.view.seq // CHAPTER * CHAPTER + CHAPTER
+            upto = min(end, *stops) - self.view.seq
             self.view = await fold_on(self.log, self.chat, self.view, entries[:upto])
+            if self._chapter is not None:
+                self._chapter = self._chapter.then(entries[:upto])
             entries = entries[upto:]
             if self.view.seq in stops:
                 await self.keep()
+            if self.view.seq == end:
+                await self._keep_chapter()
+                self._chapter = Chapter(end + 1)
 
     async def keep(self) -> None:
         if self._kept != self.view.seq:
             self._step = max(KEEP, await keep_view(self.log, self.chat, self.view, self.erasures) // _BYTES)
             self._kept = self.view.seq
 
+    async def _keep_chapter(self) -> None:
+        if self._chapter is not None and len(self._chapter.kinds) >= KEEP and not self.log.storage.read_only:
+            data = self._chapter.dump()
+            await self.log.storage.store_chapter(
+                self.chat, self._chapter.first, self.view.head, data, self.erasures
+            )
+
     async def keep_newest(self) -> None:
         """At the end of the way. Not before the answer, if there is somewhere to put it."""
+        await self._keep_chapter()
         if self._later is None:
             await self.keep()
         elif self._kept != self.view.seq:

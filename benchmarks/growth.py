@@ -40,8 +40,8 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import STANDARD, View, fold, start
-from chatfold.projections.contexts import contexts
 from chatfold.projections.fold import MEMORY
+from chatfold.projections.history import History, of_entries
 from chatfold.projections.lifetimes import stays
 
 _FLAT = at_most(1.5)
@@ -151,15 +151,15 @@ def _before(entries: list[Entry]) -> View:
 
 def _tracing(name: str, case: Case, rounds: int, many: int) -> Row:
     sizes = {f"{count:,} entries": _entries(case(count)) for count in (many, _FEW)}
-    views = {size: fold(_before(entries), entries) for size, entries in sizes.items()}
-    samples = interleave(rounds, {size: partial(_traced, view) for size, view in views.items()})
+    known = {size: of_entries(entries) for size, entries in sizes.items()}
+    samples = interleave(rounds, {size: partial(_traced, one) for size, one in known.items()})
     return compared(f"an event, for the stays of two entries, {name}", "us", samples, *_ends(sizes), _FLAT)
 
 
-def _traced(view: View) -> float:
+def _traced(history: History) -> float:
     began = process_time()
-    stays(view[contexts], view.seq, ((1, 1), (view.seq // 2, view.seq // 2)))
-    return (process_time() - began) / view.seq * 1e6
+    stays(history, ((1, 1), (history.seq // 2, history.seq // 2)))
+    return (process_time() - began) / history.seq * 1e6
 
 
 def _opening(folder: Path, name: str, case: Case, rounds: int, many: int) -> Row:

@@ -9,6 +9,7 @@ from chatfold.agent.agent import About
 from chatfold.agent.chat import Followed, Point
 from chatfold.agent.compaction import Policy, Summarise
 from chatfold.agent.exporting import Form
+from chatfold.agent.kept_history import KeptHistory
 from chatfold.agent.kept_prompt import KeptPrompt
 from chatfold.agent.limits import Limits
 from chatfold.agent.messages import Content, Given, ToolCall
@@ -26,6 +27,7 @@ from chatfold.agent.views import Later, Opened
 from chatfold.eventlog import Durability, Entry, Event, Json, Log, Role, SearchHit, Storage
 from chatfold.eventlog.storage import Change
 from chatfold.projections import Cut, Execution, IndexRow, Message, Projection, View, Window
+from chatfold.projections.history import History
 from chatfold.projections.spans import Spans
 from chatfold.projections.tokens import Counter
 
@@ -90,7 +92,14 @@ class Moment:
     What is in memory is read without ``await``: ``moment.seq``, ``moment[usage].tokens``.
     """
 
-    def __init__(self, log: Log, key: str, opened: Opened, prompt: KeptPrompt | None = None) -> None: ...
+    def __init__(
+        self,
+        log: Log,
+        key: str,
+        opened: Opened,
+        prompt: KeptPrompt | None = None,
+        history: KeptHistory | None = None,
+    ) -> None: ...
     @property
     def opened(self) -> Opened:
         """The view, and the entries that are known with it."""
@@ -108,6 +117,9 @@ class Moment:
 
     def fold(self, projection: Projection[S]) -> S:
         """The state of a projection that the store was not opened with, folded from the whole log."""
+
+    def history(self) -> History:
+        """Where messages, turns, runs and the events of contexts stand. It grows with the chat, so it is not in memory."""
 
     def now(self) -> Moment:
         """A moment that stays as it is. A ``Chat`` first takes in what others have written."""
@@ -193,7 +205,7 @@ class Moment:
     def contexts(self, limit: int | None = 20) -> list[IndexRow]:
         """The archived contexts, last left first: ids, titles, when, how many messages, and a preview of each."""
 
-    def runs(self, limit: int = 200) -> list[Execution]:
+    def runs(self, limit: int = ...) -> list[Execution]:
         """What the last ``limit`` runs were asked, did and answered, in a few words each, oldest first."""
 
     def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> Path:

@@ -23,11 +23,9 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.columns import Seqs
 from chatfold.projections.fold import projection
 from chatfold.projections.sorted_map import SortedMap
 
-WINDOW = 200
 _RUNNING = 64
 
 
@@ -176,43 +174,24 @@ def skills(state: Skills, entry: Entry) -> Skills:
 
 
 class Executions(msgspec.Struct, frozen=True, gc=False):
-    started: Seqs = Seqs()
-    asked: Seqs = Seqs()  # the questions that came last before a run
-    question: int = 0  # the newest one
+    """Where runs began is in ``history``."""
+
     outcomes: dict[str, int] = {}  # how many runs ended how
     running: dict[str, int] = {}  # run -> where it started; those that never end are forgotten, oldest first
 
-    def since(self, window: int = WINDOW) -> int:
-        """The seq from which on to read for the last ``window`` runs, what was asked before the first included."""
-        kept = min(window, len(self.started))
-        if kept < 1:
-            return 1
-        first = self.started[len(self.started) - kept]
-        asked = self.asked.upto(first)
-        return self.asked[asked - 1] if asked else first
 
-
-@projection(Executions, version=1, on=(MessageAdded, RunStarted, RunFinished, Forked))
+@projection(Executions, version=2, on=(RunStarted, RunFinished, Forked))
 def executions(state: Executions, entry: Entry) -> Executions:
     event, run = entry.event, entry.run or ""
-    if type(event) is MessageAdded:
-        asks = event.role == "user" and event.origin == "exec"
-        if not asks:
-            return state
-        return Executions(state.started, state.asked, entry.seq, state.outcomes, state.running)
     if type(event) is Forked:
-        return msgspec.structs.replace(state, running={})  # they are the parent's
+        return Executions(state.outcomes)  # those that run are the parent's
     running = {other: seq for other, seq in state.running.items() if other != run}
     match event:
         case RunStarted():
             running[run] = entry.seq
             if len(running) > _RUNNING:
                 del running[next(iter(running))]
-            asked = state.asked
-            if state.question > asked.last:
-                asked = asked.append(state.question)
-            return Executions(state.started.append(entry.seq), asked, state.question, state.outcomes, running)
+            return Executions(state.outcomes, running)
         case RunFinished(outcome=outcome):
-            outcomes = {**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1}
-            return Executions(state.started, state.asked, state.question, outcomes, running)
+            return Executions({**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1}, running)
     return state

@@ -1,6 +1,6 @@
 """The archive index: one row a shelved context, as a list or a search shows it.
 
-A row is made when it is asked for: counts come from the columns that ``contexts`` keeps, the preview from the one
+A row is made when it is asked for: counts come from ``history``, the preview from the one
 entry that ``previews`` names, so that no text is kept twice and none outlives its erasure.
 """
 
@@ -11,6 +11,7 @@ import msgspec
 from chatfold.eventlog import Compacted, Entry, MessageAdded
 from chatfold.projections.context import Context
 from chatfold.projections.contexts import Contexts
+from chatfold.projections.history import History
 from chatfold.projections.text import one_line, text_of
 
 PREVIEW = 120
@@ -29,28 +30,28 @@ class IndexRow(msgspec.Struct, frozen=True, rename="camel"):
     summary_preview: str = ""
 
 
-def archived(state: Contexts, limit: int | None = None) -> list[Context]:
+def archived(state: Contexts, history: History, limit: int | None = None) -> list[Context]:
     """The shelved contexts that hold a message, last left first."""
     found: list[Context] = []
     for name in reversed(state.shelf):
         if len(found) == limit:
             break
         context = state.shelf[name]
-        if state.messages(context.spans):
+        if history.messages(context.spans):
             found.append(context)
     return found
 
 
-def previews(state: Contexts, contexts: Iterable[Context]) -> tuple[int, ...]:
+def previews(history: History, contexts: Iterable[Context]) -> tuple[int, ...]:
     """The entries whose beginnings are the previews: a context's newest summary, else its checkpoint."""
-    return tuple(sorted({seq for context in contexts if (seq := _preview(state, context))}))
+    return tuple(sorted({seq for context in contexts if (seq := _preview(history, context))}))
 
 
-def _preview(state: Contexts, context: Context) -> int:
-    return max((top.seq for top in context.tops), default=0) or state.checkpoint(context.spans)
+def _preview(history: History, context: Context) -> int:
+    return max((top.seq for top in context.tops), default=0) or history.last_answer(context.spans)
 
 
-def index(state: Contexts, contexts: Iterable[Context], entries: Iterable[Entry] = ()) -> list[IndexRow]:
+def index(history: History, contexts: Iterable[Context], entries: Iterable[Entry] = ()) -> list[IndexRow]:
     """The rows of these contexts; ``entries``: those that ``previews`` named."""
     texts = {entry.seq: _text(entry) for entry in entries}
     return [
@@ -59,10 +60,10 @@ def index(state: Contexts, contexts: Iterable[Context], entries: Iterable[Entry]
             context.title,
             context.created,
             context.archived,
-            state.messages(context.spans),
+            history.messages(context.spans),
             context.reason,
-            state.checkpoint(context.spans),
-            texts.get(_preview(state, context), ""),
+            history.last_answer(context.spans),
+            texts.get(_preview(history, context), ""),
         )
         for context in contexts
     ]

@@ -15,9 +15,7 @@ leaving, taking up again, compacting and going back each append one small event.
 - A fork inherits everything, since it has all the entries.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
 
 import msgspec
 
@@ -29,13 +27,10 @@ from chatfold.eventlog import (
     ContextOpened,
     ContextSwitched,
     Entry,
-    MessageAdded,
     Rewound,
 )
-from chatfold.projections.columns import Rows, Seqs
 from chatfold.projections.context import Compaction, Context, compact, revert
 from chatfold.projections.fold import projection
-from chatfold.projections.packing import Unpack, pack
 from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.spans import Spans, add, extended, has, minus, remove, spans
 from chatfold.projections.text import clipped
@@ -56,9 +51,6 @@ class Control(msgspec.Struct, frozen=True, array_like=True, gc=False):
     carry: tuple[int, ...] = ()
     first: int = 0
     last: int = 0
-
-
-_control_of = Unpack(Control)
 
 
 class Shelf(msgspec.Struct, frozen=True, gc=False):
@@ -104,20 +96,7 @@ class Contexts(msgspec.Struct, frozen=True, gc=False):
     active: Context = Context(MAIN)
     since: int = 1  # the active context has all entries from here on
     shelf: Shelf = Shelf()
-    packed: Rows = Rows()  # the controls
-    said: Seqs = Seqs()  # the messages of users and assistants that a model may see
-    answers: Seqs = Seqs()  # those of assistants
-    internal: Seqs = Seqs()  # those in the user's role that no user has said
-
-    @property
-    def controls(self) -> Iterator[Control]:
-        """All context events of the log, in order."""
-        return map(_control_of, self.packed)
-
-    @property
-    def changed(self) -> int:
-        """The seq of the last of them; 0 if there was none."""
-        return _control_of(self.packed.last).seq if self.packed else 0
+    changed: int = 0  # the seq of the last event that was about contexts, whatever came of it
 
     def spans(self, id: str, head: int) -> Spans:
         """The entries of a context, of which the log's ``head`` may be the last; nothing if there is no such context."""
@@ -130,27 +109,6 @@ class Contexts(msgspec.Struct, frozen=True, gc=False):
         if compaction in self.active.in_force:
             return self.active
         return next((one for one in self.shelf.values() if compaction in one.in_force), None)
-
-    def messages(self, some: Spans) -> int:
-        """How many messages these spans hold."""
-        return sum(self.said.within(first, last) for first, last in some)
-
-    def turn_at(self, seq: int) -> int:
-        """Which turn entry ``seq`` is in: how many questions of the user there are up to it, those that were rewound included."""
-        return self.said.upto(seq) - self.answers.upto(seq) - self.internal.upto(seq)
-
-    def asked_at(self, turn: int) -> int:
-        """The seq of the question that turn ``turn`` begins with; 0 if there is no such turn."""
-        index = bisect_left(range(len(self.said)), turn, key=lambda index: self.turn_at(self.said[index]))
-        return self.said[index] if turn > 0 and index < len(self.said) else 0
-
-    def checkpoint(self, some: Spans) -> int:
-        """The seq of the last assistant message in these spans; 0 if there is none."""
-        for first, last in reversed(some):
-            count = self.answers.upto(last)
-            if count and self.answers[count - 1] >= first:
-                return self.answers[count - 1]
-        return 0
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -181,43 +139,31 @@ _CONTROLS = MOVES | {ChatStarted}
 # --- the fold --------------------------------------------------------------------------------------------
 
 
-def _of_the_whole_log(then: Contexts, now: Contexts) -> Contexts:
-    """What is counted over the whole log goes on, whatever the chat goes back to."""
+def _since_the_beginning(then: Contexts, now: Contexts) -> Contexts:
+    """When the log began, and what it said last, does not change by going back."""
     active = then.active
     if not active.opened:  # before the first entry nobody knew when it would be written
         active = msgspec.structs.replace(active, created=now.began)
-    return msgspec.structs.replace(now, active=active, since=then.since, shelf=then.shelf)
+    return msgspec.structs.replace(then, began=now.began, active=active, changed=now.changed)
 
 
-@projection(Contexts, version=6, rewinds=_of_the_whole_log)
+@projection(Contexts, version=7, rewinds=_since_the_beginning)
 def contexts(state: Contexts, entry: Entry) -> Contexts:
     if entry.seq == 1:
         active = msgspec.structs.replace(state.active, created=entry.time)
         state = msgspec.structs.replace(state, began=entry.time, active=active)
-    event = entry.event
-    if type(event) is MessageAdded:
-        if event.origin == "audit" or event.role not in ("user", "assistant"):
-            return state
-        said = state.said.append(entry.seq)
-        answers, internal = state.answers, state.internal
-        if event.role == "assistant":
-            answers = answers.append(entry.seq)
-        elif event.origin == "internal":
-            internal = internal.append(entry.seq)
-        return Contexts(
-            state.began, state.active, state.since, state.shelf, state.packed, said, answers, internal
-        )
-    control = _control(state, entry) if type(event) in _CONTROLS else None
+    control = control_of(entry)
     if control is None:
         return state
-    state = msgspec.structs.replace(state, packed=state.packed.append(pack(control)))
-    return _apply(state, control)
+    return msgspec.structs.replace(apply(state, control), changed=entry.seq)
 
 
-def _control(state: Contexts, entry: Entry) -> Control | None:
+def control_of(entry: Entry) -> Control | None:
     """What the entry asks for, if it can be meant: seqs that do not lie before it are nobody's.
 
     Of a ``rewound`` the fold has already made what it goes back to."""
+    if type(entry.event) not in _CONTROLS:
+        return None
     seq, ts = entry.seq, entry.time
     match entry.event:
         case ChatStarted(title=title):
@@ -228,8 +174,7 @@ def _control(state: Contexts, entry: Entry) -> Control | None:
         case ContextSwitched(to=id, reason=reason, carry=carry):
             return Control(seq, ts, "switched", id, "", clipped(reason, _TITLE), _before(seq, carry))
         case ContextCleared(reason=reason, carry=carry):
-            reason = clipped(reason, _TITLE)
-            return Control(seq, ts, "cleared", _fresh(state, seq), "", reason, _before(seq, carry))
+            return Control(seq, ts, "cleared", "", "", clipped(reason, _TITLE), _before(seq, carry))
         case Compacted(first=first, last=last) if last >= 1 and first < seq and first <= last:
             return Control(seq, ts, "compacted", first=max(1, first), last=min(last, seq - 1))
         case CompactionReverted(seq=first) if 0 < first < seq:
@@ -243,15 +188,18 @@ def _before(seq: int, carry: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted({one for one in carry if 0 < one < seq}))
 
 
-def _fresh(state: Contexts, seq: int) -> str:
-    """An id that no context has."""
-    name = f"{MAIN}-{seq}"
+def named(state: Contexts, control: Control) -> Control:
+    """One that clears begins a context with an id that no other has."""
+    if control.kind != "cleared":
+        return control
+    name = f"{MAIN}-{control.seq}"
     while name in state.shelf or name == state.active.id:
         name += "-"
-    return name
+    return msgspec.structs.replace(control, id=name)
 
 
-def _apply(state: Contexts, control: Control) -> Contexts:
+def apply(state: Contexts, control: Control) -> Contexts:
+    control = named(state, control)
     match control.kind:
         case "started":
             return _started(state, control)
@@ -310,19 +258,6 @@ def _reverted(state: Contexts, seq: int) -> Contexts:
 
 
 # --- going back ------------------------------------------------------------------------------------------
-
-
-def changes(state: Contexts) -> Iterator[tuple[Control, Contexts, Contexts]]:
-    """Every context event of the log with the state before and after it, in order."""
-    now = Contexts(active=Context(MAIN, created=state.began))
-    versions = [(0, now)]
-    for control in state.controls:
-        before = now
-        if control.kind == "rewound":
-            now = versions[bisect_right(versions, control.last, key=itemgetter(0)) - 1][1]
-        now = _apply(now, control)
-        versions.append((control.seq, now))
-        yield control, before, now
 
 
 def _resumed(state: Contexts, to: int, seq: int) -> Contexts:

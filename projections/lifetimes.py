@@ -1,6 +1,6 @@
 """lifetimes: when each item came into the model's sight, when it left, and why: the answer to "why did it forget X?"
 
-Made from what ``contexts`` keeps, which is all that it takes: no second record that could say something else.
+Made from the context events in ``history``, by the same steps as the fold: no second record could say something else.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,8 @@ from typing import TypeAlias
 import msgspec
 
 from chatfold.eventlog import Compacted, Entry
-from chatfold.projections.contexts import Contexts, Control, changes
+from chatfold.projections.contexts import Contexts, Control
+from chatfold.projections.history import History, changes
 from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.spans import Span, Spans, add, common, minus, spans, within
 from chatfold.projections.tokens import Counter, estimate, of_event
@@ -41,11 +42,9 @@ class Lifetime(msgspec.Struct, frozen=True):
     tokens: int
 
 
-def lifetimes(
-    state: Contexts, head: int, entries: Iterable[Entry], count: Counter = estimate
-) -> Iterator[Lifetime]:
+def lifetimes(history: History, entries: Iterable[Entry], count: Counter = estimate) -> Iterator[Lifetime]:
     """Of each of these entries, given in order, that a model can see; one that came back has several."""
-    shown, summaries = _Sweep(stays(state, head)), _Sweep(summary_stays(state))
+    shown, summaries = _Sweep(stays(history)), _Sweep(summary_stays(history))
     for entry in entries:
         tokens = of_event(entry.event, count)
         if tokens:
@@ -70,18 +69,19 @@ class _Sweep:
         return [stay for _, stay in self._here]
 
 
-def stays(state: Contexts, head: int, among: Spans | None = None) -> list[Stay]:
+def stays(history: History, among: Spans | None = None) -> list[Stay]:
     """Of all entries, or of those ``among``, in the order they ended; those that have not ended come last.
 
     One sweep: an event is looked at where it changed what is held, covered or carried in, and nowhere else. A switch changes
     all that is seen: who asks about few entries says which.
     """
+    head = history.seq
     every = among is None
     among = ((1, head),) if among is None else among
     done: list[Stay] = []
     present: _Present = SortedMap()
     new = 1
-    for control, before, after in changes(state):
+    for control, before, after in changes(history):
         for span in common(((new, control.seq - 1),), among):
             present = _enter(present, *span)
         new = control.seq
@@ -151,11 +151,11 @@ def _until(items: Iterator[tuple[int, tuple[int, int]]], last: int) -> Iterator[
     return takewhile(lambda item: item[0] <= last, items)
 
 
-def summary_stays(state: Contexts) -> list[Stay]:
+def summary_stays(history: History) -> list[Stay]:
     """The same of summaries, each an entry of its own."""
     done: list[Stay] = []
     present: dict[int, Stay] = {}
-    for control, before, after in changes(state):
+    for control, before, after in changes(history):
         changed = {seq for seq, _ in before.active.in_force.differences(after.active.in_force)}
         for seq in sorted(changed):
             is_seen = after.active.in_force.get(seq, _NOWHERE)[2] == 0

@@ -15,10 +15,10 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.activity import WINDOW
 from chatfold.projections.shapes.values import words_of
 from chatfold.projections.text import clipped, text_of
 
+WINDOW = 200
 _PREVIEW = 2000
 _ERROR = 200
 

@@ -5,14 +5,11 @@ from collections.abc import Mapping
 import msgspec
 
 from chatfold.eventlog import Entry, ModelCalled, ModelReturned
-from chatfold.projections.columns import Seqs
 from chatfold.projections.fold import projection
 
 _MODELS = 64
 _OTHER = "(other models)"
 _ASKED = 16
-EVERY = 64
-"""Of so many calls one is marked: any call is found by its number without reading more than these."""
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -47,14 +44,13 @@ class Usage(msgspec.Struct, frozen=True):
     at: int = 0  # its seq
     asked: dict[str, str] = {}  # run -> the model that has not returned yet
     called: int = 0  # how often a model was asked
-    marks: Seqs = Seqs()  # where: the first time and every 64th after it
 
     @property
     def tokens(self) -> int:
         return self.total.tokens
 
 
-@projection(Usage, version=1, on=(ModelCalled, ModelReturned))
+@projection(Usage, version=2, on=(ModelCalled, ModelReturned))
 def usage(state: Usage, entry: Entry) -> Usage:
     event, run = entry.event, entry.run or ""
     if type(event) is ModelCalled:
@@ -62,8 +58,7 @@ def usage(state: Usage, entry: Entry) -> Usage:
         asked[run] = event.model
         if len(asked) > _ASKED:  # runs that died while they waited
             del asked[next(iter(asked))]
-        marks = state.marks if state.called % EVERY else state.marks.append(entry.seq)
-        return Usage(state.total, state.models, state.last, state.at, asked, state.called + 1, marks)
+        return Usage(state.total, state.models, state.last, state.at, asked, state.called + 1)
     if type(event) is not ModelReturned:
         return state
     cost = spent(event.usage, failed=bool(event.error))
@@ -74,7 +69,7 @@ def usage(state: Usage, entry: Entry) -> Usage:
     before = state.models.get(model)
     models = {**state.models, model: cost if before is None else before + cost}
     last, at = (cost, entry.seq) if cost.tokens else (state.last, state.at)
-    return Usage(state.total + cost, models, last, at, asked, state.called, state.marks)
+    return Usage(state.total + cost, models, last, at, asked, state.called)
 
 
 def spent(usage: Mapping[str, int], *, failed: bool) -> Spent:

@@ -30,7 +30,8 @@ async def record(folder: Path) -> dict[str, list[Entry]]:
     Three turns the first time, one turn more each time it is called again.
     """
     async with Store(folder) as store:
-        first = len((await store.chat(CHAT))[executions].started) + 1
+        runs = (await store.chat(CHAT))[executions]
+        first = sum(runs.outcomes.values()) + len(runs.running) + 1
         chat = await answer(store, first)
         asked = chat[turn].said
         branch = await chat.fork(f"{CHAT}-what-if-{first}", at=asked)

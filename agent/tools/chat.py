@@ -118,7 +118,7 @@ async def _report_move(left: str) -> _Object:
         "contextId": state.active.id,
         "title": state.active.title,
         "createdAt": state.active.created,
-        "messageCount": state.messages(state.spans(state.active.id, now.seq)),
+        "messageCount": (await now.history()).messages(state.spans(state.active.id, now.seq)),
         "archived": archived[0] if archived else None,
     }
 

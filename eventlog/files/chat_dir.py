@@ -48,7 +48,9 @@ ASIDE = "aside"
 NOTE = "redacting-"  # what is to be erased, in the root; see ``redact``
 LISTING = "listing"  # in the root's cache
 _NEW = ".new-"
-_CACHED = re.compile(r"window|answer|(newest|\d{16})\.snapshot|\d{16}\.chapter|\d{16}\.offsets|\d{16}-\d{16}\.seen")
+_CACHED = re.compile(
+    r"window|answer|(newest|\d{16})\.snapshot|\d{16}\.chapter|\d{16}\.offsets|\d{16}-\d{16}\.seen"
+)
 
 
 def make_root(disk: Disk, root: Path) -> None:

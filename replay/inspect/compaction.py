@@ -4,7 +4,6 @@ import msgspec
 
 from chatfold.agent import Chat
 from chatfold.eventlog import Compacted, Json, NoSuchPoint
-from chatfold.projections import contexts
 from chatfold.replay.inspect.diff import Side, compare
 from chatfold.replay.inspect.items import Item, text_of
 from chatfold.replay.inspect.points import number_controls
@@ -51,7 +50,7 @@ async def compaction_of(chat: Chat, seq: int) -> Compaction:
     return Compaction(
         chat.key,
         seq,
-        number_controls(after[contexts])[seq][1],
+        number_controls(await after.history())[seq][1],
         event.trigger,
         event.policy,
         event.summary,

@@ -90,13 +90,13 @@ async def context_of(
     return Inspected(
         now.key,
         now.seq,
-        now[contexts].turn_at(now.seq),
+        (await now.history()).turn_at(now.seq),
         context.id,
         context.title,
         items,
         _tokens(items, count),
         by_kind(items),
-        _in_force(now, context.id),
+        await _in_force(now, context.id),
         tuple(await now.contexts(rows)),
         len(now[contexts].shelf),
     )
@@ -118,7 +118,7 @@ async def context_page(
     return ContextPage(
         now.key,
         now.seq,
-        now[contexts].turn_at(now.seq),
+        (await now.history()).turn_at(now.seq),
         context.id,
         context.title,
         first,
@@ -126,7 +126,7 @@ async def context_page(
         items[first : first + most],
         _tokens(items, count),
         by_kind(items),
-        _in_force(now, context.id),
+        await _in_force(now, context.id),
         len(now[contexts].shelf),
     )
 
@@ -141,7 +141,7 @@ async def context_delta(before: Moment, after: Moment, *, count: Counter = estim
         other.key,
         one.seq,
         other.seq,
-        other[contexts].turn_at(other.seq),
+        (await other.history()).turn_at(other.seq),
         context.id,
         context.title,
         at,
@@ -150,7 +150,7 @@ async def context_delta(before: Moment, after: Moment, *, count: Counter = estim
         len(new),
         _tokens(new, count),
         by_kind(new),
-        _in_force(other, context.id),
+        await _in_force(other, context.id),
         len(other[contexts].shelf),
     )
 
@@ -173,8 +173,8 @@ def _tokens(items: Sequence[Item], count: Counter) -> Tokens:
     return Tokens(sum(item.tokens for item in items), count is estimate)
 
 
-def _in_force(now: Moment, id: str) -> tuple[InForce, ...]:
-    numbers = number_controls(now[contexts])
+async def _in_force(now: Moment, id: str) -> tuple[InForce, ...]:
+    numbers = number_controls(await now.history())
     return tuple(
         InForce(numbers[top.seq][1], top.seq, top.first, top.last) for top in now.window(id).summaries
     )

@@ -19,7 +19,7 @@ from typing import Any
 from chatfold.agent import Chat, Moment, Store
 from chatfold.agent.views import Opened, fold_on, open_view
 from chatfold.eventlog import Entry, Redacted
-from chatfold.projections import Projection, View, contexts
+from chatfold.projections import Projection, View
 from chatfold.replay.inspect.address import Point, point
 from chatfold.replay.inspect.places import LAST, find_chat, open_place
 from chatfold.replay.inspect.points import seq_of
@@ -50,14 +50,14 @@ class Replay(Moment):
     """
 
     def __init__(self, chat: Chat) -> None:
-        super().__init__(chat.log, chat.key, chat.opened)
+        super().__init__(chat.log, chat.key, chat.opened, history=chat.kept_history)
         self.chat = chat  # as it was when the replay began, unless it is refreshed
         self._kept: dict[int, View] = {}
         self._sizes = Sizes()
 
     async def now(self) -> Moment:
         """What stays when the cursor moves on."""
-        return Moment(self.log, self.key, self._opened)
+        return Moment(self.log, self.key, self._opened, history=self.kept_history)
 
     @property
     def end(self) -> int:
@@ -107,7 +107,7 @@ class Replay(Moment):
         """The size of the context over the chat, or a part of it. What was read for it is kept; only new entries are read again."""
         now = await self.chat.now()
         await self._sizes.read_on(now)
-        return self._sizes.chart(now[contexts], width, first=first, last=last)
+        return self._sizes.chart(await now.history(), width, first=first, last=last)
 
     async def _go(self, to: int) -> None:
         near = max((seq for seq in (*self._kept, self.seq) if seq <= to), default=-1)

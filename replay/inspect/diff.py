@@ -145,8 +145,8 @@ async def compare(before: Moment, after: Moment, *, count: Counter = estimate) -
     prefix = len(messages[0]) if difference is None else difference
     groups = {"left": left, "kept": tuple(kept.values()), "added": added}
     return Comparison(
-        _side(one, messages[0], count),
-        _side(other, messages[1], count),
+        await _side(one, messages[0], count),
+        await _side(other, messages[1], count),
         last,
         **groups,
         changed=changed,
@@ -213,13 +213,11 @@ async def _count_kinds(moment: Moment, after: int) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def _side(moment: Moment, messages: Sequence[Message], count: Counter) -> Side:
+async def _side(moment: Moment, messages: Sequence[Message], count: Counter) -> Side:
     state = moment[contexts]
     tokens = Tokens(sum(item.tokens for item in items_of(messages, count)), count is estimate)
-    active = state.active
-    return Side(
-        moment.key, moment.seq, state.turn_at(moment.seq), active.id, active.title, len(messages), tokens
-    )
+    turn, active = (await moment.history()).turn_at(moment.seq), state.active
+    return Side(moment.key, moment.seq, turn, active.id, active.title, len(messages), tokens)
 
 
 def _cache(messages: Sequence[Message], prefix: int) -> Cache:
@@ -229,17 +227,13 @@ def _cache(messages: Sequence[Message], prefix: int) -> Cache:
 
 async def _steps(moment: Moment, after: int) -> tuple[Step, ...]:
     """The context events of a moment after that seq."""
-    found = [
-        one
-        for seq, one in number_controls(moment[contexts]).items()
-        if seq > after and one[0].kind != "started"
-    ]
+    known = await moment.history()
+    found = [one for seq, one in number_controls(known).items() if seq > after and one[0].kind != "started"]
     wanted = tuple((control.seq, control.seq) for control, _ in found if control.kind not in SWITCHES)
     entries = {entry.seq: entry for entry in await moment.read(wanted)}
-    state = moment[contexts]
     return tuple(
         replace(
-            Step(control.seq, control.ts, control.kind, number, state.turn_at(control.seq)),
+            Step(control.seq, control.ts, control.kind, number, known.turn_at(control.seq)),
             context=control.id,
             title=control.title,
             first=control.first,

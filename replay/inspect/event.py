@@ -4,7 +4,6 @@ import msgspec
 
 from chatfold.agent import Chat
 from chatfold.eventlog import Entry, NoSuchPoint
-from chatfold.projections import contexts
 from chatfold.replay.inspect.diff import compare
 from chatfold.replay.inspect.entries import Row, kind_name, row
 from chatfold.replay.inspect.pairs import pair_of
@@ -37,11 +36,11 @@ async def event_of(chat: Chat, seq: int) -> EventView:
         raise NoSuchPoint("before the first entry there is nothing to show", chat=chat.key)
     [entry] = await chat.log.last(chat.key, 1, seq)
     change = await compare(await chat.at(seq - 1), await chat.at(seq))
-    state = chat[contexts]
+    known = await chat.history()
     return EventView(
         chat.key,
-        state.turn_at(entry.seq),
-        names(state).get(entry.seq, ""),
+        known.turn_at(entry.seq),
+        names(known).get(entry.seq, ""),
         kind_name(entry.event),
         entry,
         await pair_of(chat, entry),

@@ -4,15 +4,14 @@ Turns, compactions, switches and requests are counted over the whole log, from 1
 number never means something else later. A compaction of a range that cannot be is none. Nothing here reads more than a bounded piece of the log.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from chatfold.agent import Chat, Moment
 from chatfold.eventlog import ModelCalled, NoSuchPoint
-from chatfold.projections import Contexts, contexts, lineage, usage
+from chatfold.projections import lineage
 from chatfold.projections.contexts import Control
-from chatfold.projections.usage import EVERY
+from chatfold.projections.history import CALLED, History
 from chatfold.replay.inspect.address import HEAD, Address, Point
 
 COMPACTIONS = frozenset(("compacted",))
@@ -37,36 +36,36 @@ async def range_of(chat: Chat, address: Address, now: datetime | None = None) ->
 
 
 async def _seq_of(chat: Chat, point: Point, now: datetime) -> int:
-    state = chat[contexts]
+    known = await chat.history()
     match point.kind:
         case "seq":
             return _check_number(chat, point.number, chat.seq, "entry")
         case "head":
             return chat.seq - point.number
         case "turn":
-            return _turn(chat, state, point)
+            return _turn(chat, known, point)
         case "compaction":
-            return _nth(chat, list(controls(state, COMPACTIONS)), point, "compaction")
+            return _nth(chat, list(controls(known, COMPACTIONS)), point, "compaction")
         case "switch":
-            return _nth(chat, list(controls(state, SWITCHES)), point, "context switch")
+            return _nth(chat, list(controls(known, SWITCHES)), point, "context switch")
         case "call":
-            total = chat[usage].called
+            total = known.count(CALLED, chat.seq)
             number = total + 1 - point.number if point.backwards else point.number
             _check_number(chat, number, total, "request to a model", least=1)
-            return (await request(chat, number))[0]
+            return known.find(CALLED, number)
         case "time" | "ago":
             return await chat.seq_of(point.time(now))
         case "label":
             return _label(chat, point.name)
 
 
-def _turn(chat: Moment, state: Contexts, point: Point) -> int:
-    total = state.turn_at(chat.seq)
+def _turn(chat: Moment, known: History, point: Point) -> int:
+    total = known.turn_at(chat.seq)
     number = total - point.number if point.backwards else point.number
     _check_number(chat, number, total, "turn", least=int(point.start))
     if point.start:
-        return state.asked_at(number)
-    following = state.asked_at(number + 1)
+        return known.asked_at(number)
+    following = known.asked_at(number + 1)
     return following - 1 if following else chat.seq
 
 
@@ -101,24 +100,24 @@ def _nowhere(chat: Moment, message: str) -> NoSuchPoint:
 # --- and back --------------------------------------------------------------------------------------------
 
 
-def controls(state: Contexts, kinds: frozenset[str]) -> Iterator[int]:
-    return (control.seq for control in state.controls if control.kind in kinds)
+def controls(known: History, kinds: frozenset[str]) -> Iterator[int]:
+    return (control.seq for control in known.controls if control.kind in kinds)
 
 
-def names(state: Contexts) -> dict[int, str]:
+def names(known: History) -> dict[int, str]:
     """What the compactions and switches of a chat are called: seq -> ``c2``."""
     found: dict[int, str] = {}
     for letter, kinds in (("c", COMPACTIONS), ("s", SWITCHES)):
-        found |= {seq: f"{letter}{number}" for number, seq in enumerate(controls(state, kinds), 1)}
+        found |= {seq: f"{letter}{number}" for number, seq in enumerate(controls(known, kinds), 1)}
     return found
 
 
-def number_controls(state: Contexts) -> dict[int, tuple[Control, int]]:
+def number_controls(known: History) -> dict[int, tuple[Control, int]]:
     """Each context event by its seq, with its number among those of its sort: ``c2`` is the second compaction of the
     log, ``s3`` the third time that another context became the active one, or should have."""
     counts: dict[str, int] = {}
     found: dict[int, tuple[Control, int]] = {}
-    for control in state.controls:
+    for control in known.controls:
         sort = "switch" if control.kind in SWITCHES else control.kind
         counts[sort] = counts.get(sort, 0) + 1
         found[control.seq] = control, counts[sort]
@@ -127,21 +126,12 @@ def number_controls(state: Contexts) -> dict[int, tuple[Control, int]]:
 
 async def request(chat: Moment, number: int) -> tuple[int, ModelCalled]:
     """The seq and the event of the request of this number, which there is."""
-    first = (number - 1) // EVERY
-    skip = (number - 1) % EVERY
-    async for entry in chat.entries(chat[usage].marks[first]):
-        if isinstance(entry.event, ModelCalled):
-            if not skip:
-                return entry.seq, entry.event
-            skip -= 1
-    raise AssertionError("as many were counted")
+    seq = (await chat.history()).find(CALLED, number)
+    [entry] = await chat.read(((seq, seq),))
+    assert isinstance(entry.event, ModelCalled)
+    return seq, entry.event
 
 
 async def request_number(chat: Moment, seq: int) -> int:
     """How many requests there are up to entry ``seq``."""
-    marks = chat[usage].marks
-    before = bisect_right(range(len(marks)), seq, key=marks.__getitem__)
-    if not before:
-        return 0
-    since = [one async for one in chat.entries(marks[before - 1], seq) if isinstance(one.event, ModelCalled)]
-    return (before - 1) * EVERY + len(since)
+    return (await chat.history()).count(CALLED, seq)

@@ -17,7 +17,6 @@ from chatfold.eventlog import (
     RunFinished,
     ToolCalled,
 )
-from chatfold.projections import contexts
 from chatfold.projections.text import one_line
 from chatfold.projections.usage import spent
 from chatfold.replay.inspect.entries import (
@@ -131,11 +130,11 @@ class Turn(msgspec.Struct):
 
 async def turns(chat: Moment, first: int, last: int) -> AsyncIterator[Turn]:
     """Those that have an entry after ``first`` and up to ``last``, with what of them lies there."""
-    state = chat[contexts]
-    called = names(state)
+    known = await chat.history()
+    called = names(known)
     now: Turn | None = None
     async for entry in chat.entries(first + 1, last):
-        number = state.turn_at(entry.seq)
+        number = known.turn_at(entry.seq)
         if now is None or number != now.turn:
             if now is not None:
                 yield now

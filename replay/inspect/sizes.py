@@ -2,7 +2,7 @@
 
     sizes = Sizes()
     await sizes.read_on(moment)                 # reads what it has not seen yet
-    sizes.chart(moment[contexts], width=60)     # the whole chat in 60 buckets; first=, last= for a part of it
+    sizes.chart(await moment.history(), width=60)     # the whole chat in 60 buckets; first=, last= for a part of it
 
 The size after an entry is the sum of what the entries in the model's window cost, each by itself. Between two context
 events a window only grows, so prefix sums give every size. It is what ``Moment.messages`` cost, but for the framing that
@@ -17,8 +17,9 @@ import msgspec
 
 from chatfold.agent import Moment
 from chatfold.eventlog import Compacted, ContextRecalled, Entry, Event
-from chatfold.projections import Contexts, Window, contexts, estimate
-from chatfold.projections.contexts import changes, window
+from chatfold.projections import Window, estimate
+from chatfold.projections.contexts import window
+from chatfold.projections.history import History, changes
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, Counter, of_event
 from chatfold.replay.inspect.points import number_controls
@@ -98,19 +99,19 @@ class Sizes:
             self._summaries[self.seq + 1] = cost
         self._sums.append(self._sums[-1] + (0 if is_summary else cost))
 
-    def chart(self, state: Contexts, width: int, *, first: int = 1, last: int | None = None) -> Chart:
-        """Of the entries ``first`` … ``last``. ``state``: the chat's contexts after the last entry that was read, or before."""
-        self._settle(state)
+    def chart(self, known: History, width: int, *, first: int = 1, last: int | None = None) -> Chart:
+        """Of the entries ``first`` … ``last``. ``known``: of the chat, up to the last entry that was read, or before."""
+        self._settle(known)
         last = self.seq if last is None else min(last, self.seq)
         sizes = self._sizes[: last + 1]
         marks = tuple(mark for mark in self._marks if first <= mark.seq <= last)
         buckets = tuple(_buckets(sizes, max(1, first), max(1, width)))
         return Chart(buckets, marks, sizes[-1], max(sizes[max(0, first - 1) :], default=0))
 
-    def _settle(self, state: Contexts) -> None:
+    def _settle(self, known: History) -> None:
         """The sizes up to here. What a context event did is looked at once."""
-        numbers = number_controls(state)
-        for index, (control, _, after) in enumerate(changes(state)):
+        numbers = number_controls(known)
+        for index, (control, _, after) in enumerate(changes(known)):
             if index < self._controls or control.seq > self.seq:
                 continue
             self._grow(control.seq - 1)
@@ -139,7 +140,7 @@ async def chart_of(
 ) -> Chart:
     """Of one moment, with nothing kept: reads the whole chat."""
     now = await moment.now()
-    return (await Sizes(count).read_on(now, progress)).chart(now[contexts], width)
+    return (await Sizes(count).read_on(now, progress)).chart(await now.history(), width)
 
 
 def _buckets(sizes: "array[int]", begin: int, width: int) -> Iterator[Bucket]:

@@ -64,7 +64,7 @@ async def stats(
         if progress is not None:
             progress(page[-1].seq, now.seq)
     told, state, done, spent = now[outline], now[contexts], now[executions], now[usage]
-    seen = sizes.chart(state, width)
+    seen = sizes.chart(await now.history(), width)
     hides = [mark.before - mark.after for mark in seen.marks if mark.kind == "compacted"]
     return Stats(
         now.key,

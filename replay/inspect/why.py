@@ -25,6 +25,7 @@ from chatfold.eventlog.search_text import normal, strings, terms, text_of
 from chatfold.projections import Contexts, contexts
 from chatfold.projections.context import Context
 from chatfold.projections.contexts import window
+from chatfold.projections.history import History
 from chatfold.projections.lifetimes import Stay, stays, summary_stays
 from chatfold.projections.spans import Spans, includes, spans
 from chatfold.projections.text import one_line
@@ -136,7 +137,7 @@ async def _trace_entries(now: Moment, seqs: list[int], text: str | None) -> list
     for entry in entries:
         visits = history.visits(entry, text_of(entry) if text is None else text)
         visits = tuple([await _with_requests(now, visit) for visit in visits])
-        turn, kind, role = history.state.turn_at(entry.seq), kind_name(entry.event), _role(entry.event)
+        turn, kind, role = history.known.turn_at(entry.seq), kind_name(entry.event), _role(entry.event)
         where = await _now(now, history, entry, visits)
         traces.append(Trace(entry.seq, entry.time, turn, kind, role, _line(entry, text), visits, where))
     return traces
@@ -155,19 +156,20 @@ async def _with_requests(now: Moment, visit: Visit) -> Visit:
 class _History:
     """The stays of some entries, and the events that ended them."""
 
-    def __init__(self, moment: Moment) -> None:
+    def __init__(self, moment: Moment, known: History) -> None:
         self.state = moment[contexts]
-        self.numbers = number_controls(self.state)
-        self.names = names(self.state)
+        self.known = known
+        self.numbers = number_controls(known)
+        self.names = names(known)
         self.places = _places(self.state, moment.seq)
         self.stays: dict[int, list[Stay]] = {}
         self.causes: dict[int, Event] = {}
 
     @classmethod
     async def of(cls, moment: Moment, entries: list[Entry]) -> "_History":
-        history = cls(moment)
+        history = cls(moment, await moment.history())
         asked = spans((entry.seq, entry.seq) for entry in entries)
-        said, summaries = stays(history.state, moment.seq, asked), summary_stays(history.state)
+        said, summaries = stays(history.known, asked), summary_stays(history.known)
         for entry in entries:
             some = summaries if isinstance(entry.event, Compacted) else said
             here = [stay for stay in some if stay.first <= entry.seq <= stay.last]
@@ -181,7 +183,7 @@ class _History:
         found = [
             Visit(
                 stay.entered or entry.seq,
-                self.state.turn_at(stay.entered or entry.seq),
+                self.known.turn_at(stay.entered or entry.seq),
                 self.left(stay.left, text) if stay.left else None,
             )
             for stay in self.stays[entry.seq]
@@ -191,7 +193,7 @@ class _History:
     def left(self, seq: int, text: str) -> Left:
         control, number = self.numbers[seq]
         title = control.title or self.title(control.id)
-        left = Left(seq, self.state.turn_at(seq), control.kind, number, to=control.id, title=title)
+        left = Left(seq, self.known.turn_at(seq), control.kind, number, to=control.id, title=title)
         match self.causes.get(seq):
             case Compacted(trigger=trigger, summary=summary):
                 share = survived(text, summary)
@@ -243,7 +245,9 @@ async def _now(moment: Moment, history: _History, entry: Entry, visits: tuple[Vi
     address = f"{moment.key}@{before}" if last else here
     found = _place(history.places, entry)
     if found is None:
-        rewinds = (c.seq for c in state.controls if c.kind == "rewound" and c.last < entry.seq < c.seq)
+        rewinds = (
+            c.seq for c in history.known.controls if c.kind == "rewound" and c.last < entry.seq < c.seq
+        )
         rewind = max(rewinds, default=0)
         return Now("rewound" if rewind else "away", address, seq=rewind)
     context, behind = found

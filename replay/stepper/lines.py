@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from chatfold.projections import contexts
 from chatfold.replay.inspect.entries import row
 from chatfold.replay.inspect.times import clock
 from chatfold.replay.render.line import lay_out
@@ -75,7 +74,7 @@ async def _answer(session: Session, state: State, *, asks: bool) -> list[str]:
 
 async def _where(session: Session, state: State) -> list[str]:
     entry = await session.replay.entry()
-    known = session.replay.chat[contexts]
+    known = await session.replay.chat.history()
     place = f"{state.cursor}/{state.end} t{known.turn_at(state.cursor)}"
     new = f" (+{state.new} new)" if state.new > 0 else ""
     if entry is None:

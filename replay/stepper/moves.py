@@ -4,7 +4,6 @@ from bisect import bisect_left, bisect_right
 
 from msgspec.structs import replace
 
-from chatfold.projections import contexts
 from chatfold.replay.inspect.points import controls
 from chatfold.replay.stepper.filter import Sieve
 from chatfold.replay.stepper.state import Action, Plain, Session, State
@@ -48,7 +47,7 @@ def error(way: int) -> Action:
 
 def turn(way: int) -> Action:
     async def act(session: Session, state: State) -> State:
-        known = session.replay.chat[contexts]
+        known = await session.replay.chat.history()
         number = known.turn_at(state.cursor)
         if way > 0:
             found = known.asked_at(number + 1) if number < known.turn_at(state.end) else 0
@@ -63,7 +62,7 @@ def turn(way: int) -> Action:
 
 def control(kinds: frozenset[str], what: str, way: int) -> Action:
     async def act(session: Session, state: State) -> State:
-        seqs = list(controls(session.replay.chat[contexts], kinds))
+        seqs = list(controls(await session.replay.chat.history(), kinds))
         at = bisect_right(seqs, state.cursor) if way > 0 else bisect_left(seqs, state.cursor) - 1
         found = seqs[at] if 0 <= at < len(seqs) else None
         return _to(state, found, f"no {what} {'after' if way > 0 else 'before'} this")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Hashable, Sequence
 
 from chatfold.eventlog import ChatfoldError, Entry
 from chatfold.projections import contexts, outline
+from chatfold.projections.history import History
 from chatfold.projections.spans import spans
 from chatfold.replay.inspect.entries import Row, row
 from chatfold.replay.inspect.points import names
@@ -34,10 +35,11 @@ class Panes:
         self._pictured: tuple[str, int, int] = ("", 0, 0)  # chat, end, columns
         self._is_painting = False
         self._names: tuple[Hashable, dict[int, str]] = (None, {})
+        self._known = History()
 
     def compose(self, state: State) -> Shown:
         chat = self._session.replay.chat
-        known = chat[contexts]
+        known = self._known
         has_picture = self._pictured[0] == state.chat
         return Shown(
             state,
@@ -53,6 +55,7 @@ class Panes:
 
     async def at(self, state: State, size: Size) -> None:
         """The rows, and of the detail pane what is known."""
+        self._known = await self._session.replay.chat.history()
         await self._list(state, size.listed)
         wanted = _detail_of(state, size)
         self._is_stale = self._detail_of != wanted
@@ -99,17 +102,14 @@ class Panes:
             self._place = place
 
     def _row(self, entry: Entry) -> Row:
-        chat = self._session.replay.chat
-        return row(
-            entry, chat[contexts].turn_at(entry.seq), self._call_names().get(entry.seq, ""), most=_TEXT
-        )
+        return row(entry, self._known.turn_at(entry.seq), self._call_names().get(entry.seq, ""), most=_TEXT)
 
     def _call_names(self) -> dict[int, str]:
         """What compactions and switches are called; counted again only when there are more."""
-        state = self._session.replay.chat[contexts]
-        known = self._session.replay.key, len(state.packed)
+        replay = self._session.replay
+        known = replay.key, replay.chat[contexts].changed
         if self._names[0] != known:
-            self._names = known, names(state)
+            self._names = known, names(self._known)
         return self._names[1]
 
     # --- the picture -------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import msgspec
 
 from chatfold.agent import Chat, Policy, Store, user
 from chatfold.eventlog import ChatfoldError, MessageAdded, NoSuchPoint
-from chatfold.projections import contexts
 from chatfold.projections.text import text_of
 from chatfold.replay.command import (
     DIFFERENT,
@@ -83,8 +82,8 @@ async def fork(out: Out, store: str | None, *, address: str, name: str, edit: bo
 
 async def _question(chat: Chat, at: int) -> tuple[int, str]:
     """The entry before the last question up to ``at``, and what it said."""
-    state = chat[contexts]
-    seq = state.asked_at(state.turn_at(at))
+    known = await chat.history()
+    seq = known.asked_at(known.turn_at(at))
     if not seq:
         raise NoSuchPoint("there is no message of the user to edit before that point", chat=chat.key, seq=at)
     [entry] = await chat.log.last(chat.key, 1, seq)

@@ -9,7 +9,7 @@ import msgspec
 from chatfold.agent import Moment
 from chatfold.agent.models import fingerprint
 from chatfold.agent.moment import SentShape
-from chatfold.projections import contexts, lifetimes, usage
+from chatfold.projections import lifetimes, usage
 from chatfold.replay.command import DIFFERENT, chat_of, complete_chat, moment_meant, verb
 from chatfold.replay.inspect.context import Inspected, context_of
 from chatfold.replay.inspect.entries import row
@@ -81,12 +81,12 @@ def _context_lines(out: Out, seen: Inspected, messages: Any, *, full: bool) -> I
 
 async def _show_lifetimes(out: Out, moment: Moment) -> None:
     """Reads the whole chat once."""
-    state = moment[contexts]
-    called = names(state)
+    known = await moment.history()
+    called = names(known)
     tell = out.progress("reading entries")
     async for page in moment.log.pages(moment.key, 1, moment.seq):
         texts = {entry.seq: row(entry, most=None if out.is_plain else _LIFE).text for entry in page}
-        for one in lifetimes(state, moment.seq, page):
+        for one in lifetimes(known, page):
             life = stay_of(one, called.get(one.left, ""), texts[one.item])
             out.show([lifetime_line(life, moment.seq, plain=out.is_plain)])
         tell(page[-1].seq, moment.seq)

@@ -8,7 +8,7 @@ import click
 from chatfold.agent import Chat, Moment
 from chatfold.eventlog import Entry, NoSuchPoint
 from chatfold.eventlog.search_text import holds
-from chatfold.projections import Contexts, contexts
+from chatfold.projections.history import History
 from chatfold.replay.command import (
     DIFFERENT,
     chat_of,
@@ -94,18 +94,19 @@ async def log(
 async def _show_entries(
     out: Out, chat: Moment, entries: AsyncIterator[Entry], forks: dict[int, list[str]]
 ) -> int:
-    state, called = chat[contexts], names(chat[contexts])
+    known = await chat.history()
+    called = names(known)
     count = 0
     async for entry in entries:
         count += 1
-        _show_entry(out, entry, state, called)
+        _show_entry(out, entry, known, called)
         out.show(fork_line(entry.seq, key, plain=out.is_plain) for key in forks.get(entry.seq, ()))
     return count
 
 
-def _show_entry(out: Out, entry: Entry, state: Contexts, called: dict[int, str]) -> None:
+def _show_entry(out: Out, entry: Entry, known: History, called: dict[int, str]) -> None:
     name = called.get(entry.seq, "")
-    one = row(entry, state.turn_at(entry.seq), name, most=None if out.is_plain else _BEGINNING)
+    one = row(entry, known.turn_at(entry.seq), name, most=None if out.is_plain else _BEGINNING)
     out.show([entry_line(one, plain=out.is_plain)])
 
 
@@ -126,16 +127,17 @@ async def _follow(out: Out, chat: Chat, last: int, is_wanted: Wanted, text: str)
             entry = moment.opened.recent[-1]
             if not is_wanted(entry) or (text and not holds(entry.event, text)):
                 continue
-            _show_entry(out, entry, moment[contexts], names(moment[contexts]))
+            known = await moment.history()
+            _show_entry(out, entry, known, names(known))
             out.flush()
 
 
 async def _show_turns(
     out: Out, chat: Moment, first: int, last: int, most: int, *, errors: bool, reverse: bool
 ) -> int:
-    state = chat[contexts]
+    known = await chat.history()
     if most and not errors:
-        first = max(first, state.asked_at(max(1, state.turn_at(last) - most + 1)) - 1)
+        first = max(first, known.asked_at(max(1, known.turn_at(last) - most + 1)) - 1)
     some = (turn async for turn in turns(chat, first, last) if turn.failures or not errors)
     count = 0
     if reverse or (most and errors):

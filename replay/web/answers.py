@@ -1,5 +1,6 @@
 """Answers: what the page asks about one chat, as values."""
 
+import asyncio
 from typing import Any, cast, get_args
 
 import msgspec
@@ -7,8 +8,9 @@ import msgspec
 from chatfold.agent import Moment
 from chatfold.agent.moment import Shape
 from chatfold.eventlog import Compacted, Entry, Lost, ModelCalled, ModelReturned
-from chatfold.projections import Message, contexts, lineage, outline, usage
+from chatfold.projections import Message, lineage, outline, usage
 from chatfold.projections.activity import turn
+from chatfold.projections.history import History
 from chatfold.projections.lifetimes import stays, summary_stays
 from chatfold.projections.prompt import first_difference
 from chatfold.projections.usage import spent
@@ -76,11 +78,16 @@ def chat_info(moment: Moment) -> ChatInfo:
     )
 
 
-def sight(moment: Moment) -> Sight:
-    state = moment[contexts]
+async def sight(moment: Moment) -> Sight:
+    """On a thread: a long chat has many."""
+    known = await moment.history()
+    return await asyncio.to_thread(_sight, moment, known)
+
+
+def _sight(moment: Moment, known: History) -> Sight:
     letters = {"compacted": "c", "opened": "s", "switched": "s", "cleared": "s"}
     marks = []
-    for seq, (control, number) in number_controls(state).items():
+    for seq, (control, number) in number_controls(known).items():
         letter = letters.get(control.kind)
         name = f"{letter}{number}" if letter else ""
         marks.append(
@@ -88,8 +95,8 @@ def sight(moment: Moment) -> Sight:
         )
     return Sight(
         moment.seq,
-        [(one.first, one.last, one.entered, one.left) for one in stays(state, moment.seq)],
-        [(one.first, one.last, one.entered, one.left) for one in summary_stays(state)],
+        [(one.first, one.last, one.entered, one.left) for one in stays(known)],
+        [(one.first, one.last, one.entered, one.left) for one in summary_stays(known)],
         marks,
         moment[lineage].checkpoints,
     )

@@ -59,7 +59,7 @@ class OpenChat:
             await self.log.storage.erasure_epoch(self.key),
         )
         if self._sight is None or self._sight[0] != known:
-            self._sight = known, await asyncio.to_thread(sight, now)
+            self._sight = known, await sight(now)
         return self._sight[1]
 
     async def read_on(self, upto: int | None = None, seconds: float = 0.25) -> Columns:

@@ -21,7 +21,6 @@ import msgspec
 
 from chatfold.agent import Moment
 from chatfold.eventlog import Entry
-from chatfold.projections import contexts
 from chatfold.replay.inspect.serial import json_object
 from chatfold.replay.web.answers import Body, chat_info, event_of, sight
 from chatfold.replay.web.bundle import bundle, styles
@@ -42,7 +41,7 @@ async def page_of(moment: Moment, *, first: int = 1, last: int | None = None) ->
     yield (await asyncio.to_thread(_head, info.title or info.key)).encode("utf-8", "backslashreplace")
     yield _block("store", {"name": "", "only": now.key, "writes": False, "kinds": KINDS})
     yield _block("chat", {"chat": info})
-    yield _block("sight", {"sight": _hide_names(sight(now), first)})
+    yield _block("sight", {"sight": _hide_names(await sight(now), first)})
     yield _block("tree", {"tree": []})
     columns = Columns()
     async for page in _pages(now):
@@ -96,7 +95,7 @@ def _describe(entry: Entry) -> dict[str, Any]:
 
 async def _differences(now: Moment, first: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    seqs = [one.seq for one in now[contexts].controls if one.kind == "compacted" and one.seq >= first]
+    seqs = [one.seq for one in (await now.history()).controls if one.kind == "compacted" and one.seq >= first]
     for seq in seqs[-_DIFFERENCES:]:
         before, after = await _at(now, seq - 1), await _at(now, seq)
         found[str(seq)] = {"difference": _card(await difference(before, after), first)}

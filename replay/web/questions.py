@@ -9,7 +9,7 @@ from chatfold.agent import Moment
 from chatfold.agent.store import Listed
 from chatfold.eventlog import ChatfoldError
 from chatfold.eventlog.search_text import text_of
-from chatfold.projections import contexts
+from chatfold.projections.history import History
 from chatfold.replay.inspect.diff import Comparison, compare
 from chatfold.replay.inspect.entries import row
 from chatfold.replay.inspect.forks import family
@@ -97,7 +97,7 @@ async def tree(desk: Desk, key: str) -> list[Branch]:
     for one in family(listed.values(), key):
         here = listed.get(one.key)
         moment = None if one.is_gone or here is None or here.error else await desk.store.chat(one.key)
-        state = moment[contexts] if moment is not None else None
+        known = await moment.history() if moment is not None else None
         found.append(
             Branch(
                 one.key,
@@ -108,19 +108,18 @@ async def tree(desk: Desk, key: str) -> list[Branch]:
                 one.at,
                 moment.seq if moment is not None else one.at,
                 one.is_gone,
-                _turns(moment, one.at) if moment is not None else [],
-                _spread([c.seq for c in state.controls if c.kind == "compacted" and c.seq > one.at])
-                if state
+                _turns(known, one.at) if known is not None else [],
+                _spread([c.seq for c in known.controls if c.kind == "compacted" and c.seq > one.at])
+                if known is not None
                 else [],
             )
         )
     return found
 
 
-def _turns(moment: Moment, after: int) -> list[tuple[int, int]]:
-    state = moment[contexts]
-    numbers = range(state.turn_at(after) + 1, state.turn_at(moment.seq) + 1)
-    return [(number, seq) for number in _spread(numbers) if (seq := state.asked_at(number)) > after]
+def _turns(known: History, after: int) -> list[tuple[int, int]]:
+    numbers = range(known.turn_at(after) + 1, known.turn_at(known.seq) + 1)
+    return [(number, seq) for number in _spread(numbers) if (seq := known.asked_at(number)) > after]
 
 
 def _spread(some: Sequence[int]) -> list[int]:
@@ -193,7 +192,7 @@ async def _hits(desk: Desk, one: Listed, query: str, kinds: frozenset[str]) -> H
             Hit(
                 hit.seq,
                 what,
-                chat[contexts].turn_at(hit.seq),
+                (await chat.history()).turn_at(hit.seq),
                 hit.preview,
                 traced.now if traced else None,
                 _name_leaving(traced),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chatfold.projections import Contexts, contexts
+from chatfold.projections.history import History
 from chatfold.replay.inspect.sizes import Chart, Sizes
 from chatfold.replay.web.answers import chat_info
 from chatfold.replay.web.columns import KINDS, Flag
@@ -34,7 +34,7 @@ async def spark(chat: OpenChat) -> Spark:
     columns = await chat.read_on(seconds=2.0)
     moment = await chat.replay.chat.now()
     kinds, tokens = columns.kind[:], columns.tokens[:]  # as they are now: others may read on meanwhile
-    chart = await asyncio.to_thread(_draw, kinds, tokens, moment[contexts])
+    chart = await asyncio.to_thread(_draw, kinds, tokens, await moment.history())
     ends = [bucket.last for bucket in chart.buckets]
     compacted = [mark.seq for mark in chart.marks if mark.kind == "compacted"]
     return Spark(
@@ -48,9 +48,9 @@ async def spark(chat: OpenChat) -> Spark:
     )
 
 
-def _draw(kinds: "array[int]", tokens: "array[int]", state: Contexts) -> Chart:
+def _draw(kinds: "array[int]", tokens: "array[int]", history: History) -> Chart:
     """In a thread: of a million entries it takes a second."""
     sizes, summary = Sizes(), KINDS.index("compacted")
     for kind, cost in zip(kinds, tokens, strict=True):
         sizes.add(cost, is_summary=kind == summary)
-    return sizes.chart(state, _BUCKETS)
+    return sizes.chart(history, _BUCKETS)

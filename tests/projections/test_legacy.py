@@ -41,6 +41,7 @@ from chatfold.eventlog import (
 from chatfold.projections import Contexts, Window, contexts, fold, start
 from chatfold.projections.archive import archived, index, previews
 from chatfold.projections.documents.transcript import transcript
+from chatfold.projections.history import of_entries
 from chatfold.projections.prompt import build
 from chatfold.projections.shapes.legacy import (
     active_lines,
@@ -351,9 +352,10 @@ def test_turns_that_follow_only_add_lines(turns: list[list[Event]]) -> None:
 def archive_of(history: list[Entry]) -> tuple[Object, list[Object]]:
     """The index and the files of everything on the shelf."""
     state = folded(history)
-    shelf = archived(state)
-    wanted = previews(state, shelf)
-    rows = index(state, shelf, [entry for entry in history if entry.seq in wanted])
+    known = of_entries(history)
+    shelf = archived(state, known)
+    wanted = previews(known, shelf)
+    rows = index(known, shelf, [entry for entry in history if entry.seq in wanted])
     return index_file(rows), [archive_file(context, history) for context in shelf]
 
 

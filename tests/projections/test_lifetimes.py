@@ -15,8 +15,9 @@ from chatfold.eventlog import (
     Rewound,
     Text,
 )
-from chatfold.projections import Contexts, Lifetime, contexts, fold, lifetimes, start
+from chatfold.projections import Contexts, Lifetime, contexts, lifetimes, start
 from chatfold.projections.contexts import window
+from chatfold.projections.history import of_entries
 from chatfold.projections.lifetimes import Stay, stays
 from chatfold.projections.spans import spans
 from chatfold.projections.tokens import of_event
@@ -31,10 +32,6 @@ KINDS = {
     "compaction_reverted": "reverted",
     "rewound": "rewound",
 }
-
-
-def folded(history: list[Entry]) -> Contexts:
-    return fold(start((contexts,)), history)[contexts]
 
 
 def seen(state: Contexts, head: int) -> tuple[set[int], set[int]]:
@@ -80,7 +77,7 @@ def kind(event: Event) -> str:
 @given(talks())
 def test_lifetimes_are_the_stretches_in_which_an_item_was_in_sight(some: list[Event]) -> None:
     history = entries(some)
-    assert list(lifetimes(folded(history), len(history), history)) == watched(history)
+    assert list(lifetimes(of_entries(history), history)) == watched(history)
 
 
 @given(talks(), st.data())
@@ -89,17 +86,17 @@ def test_the_lifetimes_of_some_entries_are_told_without_the_others(
 ) -> None:
     history = entries(some)
     chosen = [entry for entry in history if data.draw(st.booleans())]
-    state = folded(history)
-    whole = list(lifetimes(state, len(history), history))
+    known = of_entries(history)
+    whole = list(lifetimes(known, history))
     seqs = {entry.seq for entry in chosen}
-    assert list(lifetimes(state, len(history), chosen)) == [one for one in whole if one.item in seqs]
+    assert list(lifetimes(known, chosen)) == [one for one in whole if one.item in seqs]
 
 
 @given(talks())
 def test_no_entry_is_in_sight_twice_at_once(some: list[Event]) -> None:
     history = entries(some)
     by_item: dict[int, int] = {}
-    for one in lifetimes(folded(history), len(history), history):
+    for one in lifetimes(of_entries(history), history):
         assert one.entered > by_item.get(one.item, 0)
         assert one.left > one.entered or not one.left
         by_item[one.item] = one.left or len(history) + 1
@@ -108,15 +105,15 @@ def test_no_entry_is_in_sight_twice_at_once(some: list[Event]) -> None:
 @given(st.lists(events(), max_size=15))
 def test_any_events_have_lifetimes(some: list[Event]) -> None:
     history = entries(some)
-    assert list(lifetimes(folded(history), len(history), history)) == watched(history)
+    assert list(lifetimes(of_entries(history), history)) == watched(history)
 
 
 @given(talks(), st.lists(st.integers(1, 40), max_size=3))
 def test_the_stays_of_some_entries_are_found_without_the_others(some: list[Event], asked: list[int]) -> None:
-    state, head = folded(entries(some)), len(some)
+    known, head = of_entries(entries(some)), len(some)
     seqs = sorted({seq for seq in asked if seq <= head})
-    whole = stays(state, head)
-    chosen = stays(state, head, spans((seq, seq) for seq in seqs))
+    whole = stays(known)
+    chosen = stays(known, spans((seq, seq) for seq in seqs))
 
     def visits(found: list[Stay], seq: int) -> list[tuple[int, int, str]]:
         return [(one.entered, one.left, one.cause) for one in found if one.first <= seq <= one.last]
@@ -127,7 +124,7 @@ def test_the_stays_of_some_entries_are_found_without_the_others(some: list[Event
 
 def told(*some: Event) -> list[tuple[int, int, int, str]]:
     history = entries(some)
-    found = lifetimes(folded(history), len(history), history)
+    found = lifetimes(of_entries(history), history)
     return [(one.item, one.entered, one.left, one.cause) for one in found]
 
 
@@ -182,10 +179,10 @@ def test_what_no_model_is_shown_has_no_lifetime() -> None:
 
 def test_the_tokens_are_those_of_the_counter_that_is_given() -> None:
     history = entries([user("four words are here")])
-    [one] = lifetimes(folded(history), 1, history, count=lambda text: len(text.split()))
+    [one] = lifetimes(of_entries(history), history, count=lambda text: len(text.split()))
     assert one == Lifetime(1, 1, 0, "", 4 + 4)
 
 
 def test_a_long_quiet_chat_is_one_stay() -> None:
     history = entries([user(), assistant()] * 500)
-    assert len(stays(folded(history), len(history))) == 1
+    assert len(stays(of_entries(history))) == 1

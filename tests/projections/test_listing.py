@@ -23,8 +23,9 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.erasure import PLACEHOLDER
 from chatfold.projections import Projection, fold, lineage, outline, start, usage
+from chatfold.projections.history import CALLED, of_entries
 from chatfold.projections.listing import Fork, Lineage, Outline
-from chatfold.projections.usage import EVERY, Spent
+from chatfold.projections.usage import Spent
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, talks, user
 
@@ -321,9 +322,10 @@ def test_any_event_passes_through_all_of_them(some: list[Event]) -> None:
 
 
 @given(st.lists(st.booleans(), max_size=300))
-def test_of_so_many_calls_one_is_marked(calls: list[bool]) -> None:
+def test_calls_are_counted_and_found_by_their_number(calls: list[bool]) -> None:
     history = entries([ModelCalled("m", "f") if call else user() for call in calls])
     asked = [entry.seq for entry in history if isinstance(entry.event, ModelCalled)]
     state = folded(usage, history)
     assert state.called == len(asked)
-    assert [state.marks[index] for index in range(len(state.marks))] == asked[::EVERY]
+    known = of_entries(history)
+    assert [known.find(CALLED, number) for number in range(len(asked) + 2)] == [0, *asked, 0]

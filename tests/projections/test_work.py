@@ -30,8 +30,9 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import Projection, Window, calls, executions, fold, skills, start
 from chatfold.projections.activity import Executions, OpenCall, Skill
+from chatfold.projections.history import RUN, of_entries
 from chatfold.projections.prompt import build
-from chatfold.projections.runs import Execution, ToolUse, digests
+from chatfold.projections.runs import WINDOW, Execution, ToolUse, digests
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, user
 
@@ -317,7 +318,7 @@ def test_a_digest_tells_what_its_run_did_however_runs_are_interleaved(
 def test_the_last_digests_are_the_same_when_only_their_part_of_the_log_is_read(
     history: list[Entry], window: int
 ) -> None:
-    since = folded(executions, history).since(window)
+    since = of_entries(history).since_run(window)
     assert digests(history[since - 1 :], window) == digests(history, window)
 
 
@@ -326,7 +327,10 @@ def test_executions_count_starts_and_outcomes(history: list[Entry]) -> None:
     state = folded(executions, history)
     ends = [entry.event.outcome for entry in history if isinstance(entry.event, RunFinished)]
     starts = [entry.seq for entry in history if isinstance(entry.event, RunStarted)]
-    assert [state.started[index] for index in range(len(state.started))] == starts
+    known = of_entries(history)
+    assert [known.find(RUN, number) for number in range(len(starts) + 2)] == [0, *starts, 0]
+    begun = [max((seq for seq in starts if seq <= at), default=0) for at in range(len(history) + 1)]
+    assert [known.run_at(at) for at in range(len(history) + 1)] == begun
     assert state.outcomes == {outcome: ends.count(outcome) for outcome in ends}
     for run in {entry.run or "" for entry in history}:
         own = [e for e in history if (e.run or "") == run and isinstance(e.event, RunStarted | RunFinished)]
@@ -346,7 +350,7 @@ def turns(count: int) -> list[Entry]:
 @pytest.mark.parametrize("count", [199, 200, 201])
 def test_the_window_is_a_view_and_older_runs_can_still_be_read(count: int) -> None:
     history = turns(count)
-    last = digests(history[folded(executions, history).since() - 1 :])
+    last = digests(history[of_entries(history).since_run(WINDOW) - 1 :])
     everything = digests(history, window=count)
     assert len(last) == min(count, 200)
     assert last == everything[-200:]
@@ -355,7 +359,7 @@ def test_the_window_is_a_view_and_older_runs_can_still_be_read(count: int) -> No
 
 def test_reading_for_the_last_runs_does_not_begin_with_the_first() -> None:
     history = turns(300)
-    since = folded(executions, history).since()
+    since = of_entries(history).since_run(WINDOW)
     assert history[since - 1].event == user("question 101")
 
 
@@ -420,7 +424,7 @@ def test_a_result_in_a_digest_belongs_to_the_first_of_two_calls_with_one_id() ->
 
 def test_a_second_try_at_a_question_is_read_with_the_question() -> None:
     history = told((None, user("why?")), ("r1", RunStarted()), ("r2", RunStarted()))
-    since = folded(executions, history).since(1)
+    since = of_entries(history).since_run(1)
     assert digests(history[since - 1 :], 1)[0].user_preview == "why?"
 
 
@@ -433,7 +437,7 @@ def test_any_event_passes_through_all_of_them(some: list[Event]) -> None:
     for projection in ALL:
         state = folded(projection, history)
         assert projection.load(projection.dump(state)) == state
-    assert len(digests(history)) == len(folded(executions, history).started)
+    assert len(digests(history)) == of_entries(history).count(RUN, len(history))
 
 
 @given(told_in_runs(st.one_of(_steps, _skill_events, _run_events)))
@@ -446,7 +450,6 @@ def test_runs_that_never_end_are_forgotten_oldest_first() -> None:
     history = told(*((f"run-{number}", RunStarted()) for number in range(1, 101)))
     state: Executions = folded(executions, history)
     assert list(state.running.items()) == [(f"run-{number}", number) for number in range(37, 101)]
-    assert len(state.started) == 100
 
 
 def test_a_run_that_was_started_again_is_not_the_oldest() -> None:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from chatfold.agent import user
 from chatfold.eventlog import Compacted, Event, ModelCalled, RunStarted
-from chatfold.projections import contexts
 from chatfold.replay.inspect.compaction import compaction_of
 from chatfold.replay.inspect.context import context_delta, context_of, context_page
 from chatfold.replay.inspect.cursor import Replay
@@ -67,12 +66,12 @@ def test_sizes_that_are_carried_on_are_those_of_one_reading(talk: list[Event], d
             for seq in sorted(data.draw(st.lists(st.integers(0, chat.seq), max_size=4))):
                 moment = await chat.at(seq)
                 await sizes.read_on(moment)
-                assert sizes.chart(moment[contexts], 7) == await chart_of(moment, width=7)
+                assert sizes.chart(await moment.history(), 7) == await chart_of(moment, width=7)
             await sizes.read_on(chat)
-            assert sizes.chart(chat[contexts], 7) == await chart_of(chat, width=7)
+            assert sizes.chart(await chat.history(), 7) == await chart_of(chat, width=7)
             first, last = sorted(data.draw(st.integers(1, max(1, chat.seq))) for _ in "ab")
-            part = sizes.chart(chat[contexts], 1000, first=first, last=last)
-            whole = sizes.chart(chat[contexts], 1000)
+            part = sizes.chart(await chat.history(), 1000, first=first, last=last)
+            whole = sizes.chart(await chat.history(), 1000)
             assert [one.end for one in part.buckets] == [one.end for one in whole.buckets][first - 1 : last]
 
     asyncio.run(check())

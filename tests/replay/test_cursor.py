@@ -23,7 +23,7 @@ from chatfold.eventlog import (
     NoSuchPoint,
     Redacted,
 )
-from chatfold.projections import STANDARD, View, contexts, fold, projection, start, usage
+from chatfold.projections import STANDARD, View, fold, projection, start, usage
 from chatfold.replay.inspect.cursor import Replay, replaying
 from chatfold.replay.inspect.places import AmbiguousChat, NoStore
 from tests.support.chats import finished, started
@@ -260,4 +260,4 @@ async def test_it_folds_projections_of_ones_own(tmp_path: Path) -> None:
         await replay.step(-1)
         assert replay[questions].count == 1
         assert isinstance(replay, Moment)
-        assert replay[contexts].turn_at(replay.seq) == 2
+        assert (await replay.history()).turn_at(replay.seq) == 2

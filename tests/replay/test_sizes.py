@@ -21,9 +21,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections import contexts
-from chatfold.projections.contexts import changes
 from chatfold.projections.cutting import tokens_of
+from chatfold.projections.history import changes
 from chatfold.projections.prompt import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, estimate, of_event
 from chatfold.replay.inspect.entries import kind_name
@@ -72,7 +71,9 @@ def test_every_size_is_that_of_the_window_at_that_moment(talk: list[Event]) -> N
             for mark in seen.marks:
                 assert mark.after == sizes[mark.seq - 1]
                 assert mark.before == (sizes[mark.seq - 2] if mark.seq > 1 else 0)
-            moving = [control.seq for control, _, _ in changes(chat[contexts]) if control.kind != "started"]
+            moving = [
+                control.seq for control, _, _ in changes(await chat.history()) if control.kind != "started"
+            ]
             assert [mark.seq for mark in seen.marks] == moving
 
     asyncio.run(check())

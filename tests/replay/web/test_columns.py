@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatfold.agent import Store
-from chatfold.projections import contexts
 from chatfold.replay.inspect.sizes import Sizes
 from chatfold.replay.web.columns import KINDS, Columns, Flag, Kept
 from chatfold.replay.web.desk import Desk
@@ -35,10 +34,10 @@ def test_they_say_what_the_entries_say(story: Path, tmp_path: Path, monkeypatch:
                 sizes.take(entry)
             for kind, cost in zip(columns.kind, columns.tokens, strict=True):
                 known.add(cost, is_summary=KINDS[kind] == "compacted")
-            state = chat[contexts]
-            assert known.chart(state, 64) == sizes.chart(state, 64)
+            told = await chat.history()
+            assert known.chart(told, 64) == sizes.chart(told, 64)
             turns = [seq for seq, flags in enumerate(columns.flags, 1) if flags & Flag.TURN]
-            assert turns == [state.asked_at(number) for number in range(1, state.turn_at(chat.seq) + 1)]
+            assert turns == [told.asked_at(number) for number in range(1, told.turn_at(chat.seq) + 1)]
             for seq, other in enumerate(columns.pair, 1):
                 assert not other or columns.pair[other - 1] == seq
             calls = [seq for seq, kind in enumerate(columns.kind, 1) if KINDS[kind] == "call"]
