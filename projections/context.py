@@ -3,10 +3,11 @@
 Everything that grows is a sorted map, so that a compaction, or taking one back, touches what it changes.
 """
 
-from collections.abc import Iterator
+from itertools import takewhile
 
 import msgspec
 
+from chatfold.projections.nest import Nest
 from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.spans import SpanMap, Spans, add, minus, remove, spans, within
 
@@ -28,10 +29,9 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reason: str = ""  # why it was left
     left: int = 0  # the seq that left it last
     held: SpanMap = SpanMap()  # its entries, without those since it last became active
-    in_force: SortedMap[int, tuple[int, int, int]] = (
-        SortedMap()
-    )  # compactions: seq -> first, last, swallowed by
-    ranges: SortedMap[tuple[int, int, int], int] = SortedMap()  # the same: swallowed by, first, seq -> last
+    firsts: SortedMap[int, int] = SortedMap()  # of the compactions that none has swallowed: seq -> first
+    ranges: SortedMap[tuple[int, int], int] = SortedMap()  # the same: first, seq -> last
+    nest: Nest = Nest()  # those that later ones have swallowed
     covered: SpanMap = (
         SpanMap()
     )  # what those cover that are not swallowed; ranges that only touch are not joined
@@ -43,21 +43,19 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return tuple(self.held.items())
 
     @property
-    def compactions(self) -> Iterator[Compaction]:
+    def compactions(self) -> list[Compaction]:
         """Those in force, in order; of these the ``tops`` say what is hidden."""
-        return (Compaction(seq, first, last) for seq, (first, last, _) in self.in_force.items())
+        nested = (Compaction(seq, first, last) for seq, (first, last, _) in self.nest.items())
+        return sorted((*nested, *self.tops), key=lambda one: one.seq)
+
+    def has_compaction(self, seq: int) -> bool:
+        """Is it in force?"""
+        return seq in self.firsts or seq in self.nest
 
     @property
     def tops(self) -> tuple[Compaction, ...]:
         """Those in force that no other in force has swallowed, in the order of what they hide."""
-        return tuple(Compaction(seq, first, last) for first, seq, last in self.swallowed_by(0))
-
-    def swallowed_by(self, seq: int, first: int = 0) -> Iterator[tuple[int, int, int]]:
-        """(first, seq, last) of each, from that first on; 0: by none."""
-        for (by, begin, one), last in self.ranges.items((seq, first, 0)):
-            if by != seq:
-                return
-            yield begin, one, last
+        return tuple(Compaction(seq, first, last) for (first, seq), last in self.ranges.items())
 
     @property
     def hidden(self) -> Spans:
@@ -67,18 +65,15 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def compact(context: Context, since: int, new: Compaction) -> Context:
     """The same context if that would hide nothing. ``since``: it has all entries from there on."""
     seq, first, last = msgspec.structs.astuple(new)
-    swallowed = []
-    for one in context.swallowed_by(0, first):
-        if one[0] > last:
-            break
-        if one[2] <= last:
-            swallowed.append(one)
+    touched = takewhile(lambda one: one[0][0] <= last, context.ranges.items((first, 0)))
+    swallowed = [(begin, other, end) for (begin, other), end in touched if end <= last]
     if not swallowed and not _hides(context, since, new):
         return context
     for begin, other, end in swallowed:
-        context = _put_under(context, Compaction(other, begin, end), 0, seq)
+        nest = context.nest.put(other, begin, end, seq)
+        context = msgspec.structs.replace(_without_top(context, other), nest=nest)
     return msgspec.structs.replace(
-        _put_under(context, new, None, 0),
+        _with_top(context, seq, first, last),
         covered=add(context.covered, first, last, touching=False),
         carried_in=remove(context.carried_in, first, last),
     )
@@ -96,28 +91,45 @@ def _hides(context: Context, since: int, new: Compaction) -> bool:
     return False
 
 
-def _put_under(context: Context, one: Compaction, old: int | None, new: int) -> Context:
-    """The compaction is swallowed by ``new`` from now on; 0: by none. ``old`` None: it is new itself."""
-    ranges = context.ranges if old is None else context.ranges.without((old, one.first, one.seq))
-    return msgspec.structs.replace(
-        context,
-        in_force=context.in_force.set(one.seq, (one.first, one.last, new)),
-        ranges=ranges.set((new, one.first, one.seq), one.last),
-    )
+def _with_top(context: Context, seq: int, first: int, last: int) -> Context:
+    firsts, ranges = context.firsts.set(seq, first), context.ranges.set((first, seq), last)
+    return msgspec.structs.replace(context, firsts=firsts, ranges=ranges)
+
+
+def _without_top(context: Context, seq: int) -> Context:
+    ranges = context.ranges.without((context.firsts[seq], seq))
+    return msgspec.structs.replace(context, firsts=context.firsts.without(seq), ranges=ranges)
 
 
 def revert(context: Context, seq: int) -> Context:
     """The context as if that compaction had never been; what it had swallowed is in force again."""
-    first, _, by = context.in_force[seq]
-    children = list(context.swallowed_by(seq))
-    context = msgspec.structs.replace(
-        context, in_force=context.in_force.without(seq), ranges=context.ranges.without((by, first, seq))
+    children = context.nest.swallowed_by(seq)
+    first = context.firsts.get(seq)
+    if first is None:
+        context = msgspec.structs.replace(context, nest=context.nest.without(seq))
+    else:
+        context = _without_top(context, seq)
+    for begin, one, end in children:
+        swallower = _swallower(context, one, begin, end)
+        if swallower:
+            context = msgspec.structs.replace(context, nest=context.nest.put(one, begin, end, swallower))
+        else:
+            context = msgspec.structs.replace(context, nest=context.nest.without(one))
+            context = _with_top(context, one, begin, end)
+    return (
+        context if first is None else msgspec.structs.replace(context, covered=_covered_again(context, first))
     )
-    for begin, one, end in children:  # each is swallowed by the first later one that covers it
-        later = context.in_force.items(one + 1)
-        swallower = next((other for other, (low, high, _) in later if low <= begin and end <= high), 0)
-        context = _put_under(context, Compaction(one, begin, end), seq, swallower)
-    return context if by else msgspec.structs.replace(context, covered=_covered_again(context, first))
+
+
+def _swallower(context: Context, seq: int, first: int, last: int) -> int:
+    """The first compaction in force after this one that covers it; 0 if there is none."""
+    tops = ((one, begin, context.ranges[begin, one]) for one, begin in context.firsts.items(seq + 1))
+    nested = ((one, begin, end) for one, (begin, end, _) in context.nest.items(seq + 1))
+    found = (
+        next((one for one, begin, end in some if begin <= first and last <= end), 0)
+        for some in (tops, nested)
+    )
+    return min((one for one in found if one), default=0)
 
 
 def _covered_again(context: Context, seq: int) -> SpanMap:
@@ -125,7 +137,7 @@ def _covered_again(context: Context, seq: int) -> SpanMap:
     span = context.covered.floor(seq)
     assert span is not None
     covered = context.covered.without(span[0])
-    for first, _, last in context.swallowed_by(0, span[0]):
+    for (first, _), last in context.ranges.items((span[0], 0)):
         if first > span[1]:
             break
         covered = add(covered, first, last, touching=False)

@@ -106,9 +106,9 @@ class Contexts(msgspec.Struct, frozen=True, gc=False):
 
     def context_of(self, compaction: int) -> Context | None:
         """The one in which the compaction of that seq is in force."""
-        if compaction in self.active.in_force:
+        if self.active.has_compaction(compaction):
             return self.active
-        return next((one for one in self.shelf.values() if compaction in one.in_force), None)
+        return next((one for one in self.shelf.values() if one.has_compaction(compaction)), None)
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -147,7 +147,7 @@ def _since_the_beginning(then: Contexts, now: Contexts) -> Contexts:
     return msgspec.structs.replace(then, began=now.began, active=active, changed=now.changed)
 
 
-@projection(Contexts, version=7, rewinds=_since_the_beginning)
+@projection(Contexts, version=8, rewinds=_since_the_beginning)
 def contexts(state: Contexts, entry: Entry) -> Contexts:
     if entry.seq == 1:
         active = msgspec.structs.replace(state.active, created=entry.time)

@@ -16,8 +16,6 @@ from chatfold.projections.sorted_map import SortedMap
 from chatfold.projections.spans import Span, Spans, add, common, minus, spans, within
 from chatfold.projections.tokens import Counter, estimate, of_event
 
-_NOWHERE = (0, 0, -1)  # a compaction that is not in force
-
 
 class Stay(msgspec.Struct, frozen=True):
     """The entries ``first`` … ``last`` were in sight from ``entered`` (0: each from its own seq on) until ``left``.
@@ -156,9 +154,9 @@ def summary_stays(history: History) -> list[Stay]:
     done: list[Stay] = []
     present: dict[int, Stay] = {}
     for control, before, after in changes(history):
-        changed = {seq for seq, _ in before.active.in_force.differences(after.active.in_force)}
+        changed = {seq for seq, _ in before.active.firsts.differences(after.active.firsts)}
         for seq in sorted(changed):
-            is_seen = after.active.in_force.get(seq, _NOWHERE)[2] == 0
+            is_seen = seq in after.active.firsts
             if is_seen and seq not in present:
                 present[seq] = Stay(seq, seq, control.seq)
             elif not is_seen and seq in present:
