@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from chatfold.eventlog.errors import CorruptLog, InvalidEvent
-from chatfold.eventlog.events import Entry, Event, MessageAdded, ToolReturned, Unknown
+from chatfold.eventlog.events import Compacted, Entry, Event, MessageAdded, ToolReturned, Unknown
 from chatfold.eventlog.line import (
     DECODE_ERRORS,
     MAX_LINE,
@@ -106,6 +106,10 @@ def encode_event(event: Event, most: int = MAX_EVENT) -> EncodedEvent:
             own = ToolReturned(event.call, event.parts, event.failed)
         else:
             own = _decode_event(raw)
+        if (
+            type(event) is Compacted
+        ):  # a summary repeats nothing, and to make sure the whole history would be read
+            texts = []
         return EncodedEvent(own, raw, tuple(texts) if texts else ())
     return _encode_escaped(event, most)
 
