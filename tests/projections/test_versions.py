@@ -49,6 +49,7 @@ KNOWN = {
     ("chatfold.projections.contexts.contexts", 5): "1bac8da4218caeaf",
     ("chatfold.projections.contexts.contexts", 6): "1bac8da4218caeaf",
     ("chatfold.projections.contexts.contexts", 7): "c6736debffd6fcb6",
+    ("chatfold.projections.contexts.contexts", 8): "c6736debffd6fcb6",
     ("chatfold.projections.activity.turn", 2): "78d444991772d9cc",
     ("chatfold.projections.activity.sends", 3): "01beb805b64754ae",
     ("chatfold.projections.activity.calls", 4): "0b94cd7a6739901c",
