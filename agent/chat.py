@@ -172,11 +172,7 @@ class Chat(Live):
     async def new_context(self, title: str = "", reason: str = "", *, run: str | None = None) -> str:
         """Shelves this line of thought and begins another, with the question being asked; gives its id."""
         new = new_id("ctx")
-
-        async def anew(now: Moment) -> Iterable[Event]:
-            return open_context(now.view, await now.history(), new, title, reason)
-
-        await self.append_if(anew, run=run)
+        await self.append_if(lambda now: open_context(now, new, title, reason), run=run)
         return new
 
     async def load_context(
@@ -194,20 +190,12 @@ class Chat(Live):
         if context_id is None and query is None:
             raise ValueError("which context? Give a query or a context_id")
         chosen = await self._context_of(query or "") if context_id is None else context_id
-
-        async def again(now: Moment) -> Iterable[Event]:
-            return switch_context(now.view, await now.history(), chosen, reason, chat=self.key)
-
-        await self.append_if(again, run=run)
+        await self.append_if(lambda now: switch_context(now, chosen, reason), run=run)
         return chosen
 
     async def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
         """Puts an empty context in the place of this one, which goes to the shelf; returns the new one's id."""
-
-        async def empty(now: Moment) -> Iterable[Event]:
-            return clear_context(now.view, await now.history(), reason)
-
-        await self.append_if(empty, run=run)
+        await self.append_if(lambda now: clear_context(now, reason), run=run)
         return self[contexts].active.id
 
     async def _context_of(self, query: str) -> str:

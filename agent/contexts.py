@@ -11,6 +11,7 @@ not looked for inside of other words.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from chatfold.agent.errors import NoSuchContext
@@ -22,14 +23,18 @@ from chatfold.projections.history import History
 from chatfold.projections.spans import includes, minus, spans
 from chatfold.projections.text import one_line, text_of
 
+if TYPE_CHECKING:
+    from chatfold.agent.moment import Moment
+
 RECENT = 12
 _FULL = 12_000  # characters
 _MOST_WORDS = 24
 _MOST_HITS = 1000  # of a word, the newest: in a long context there may be many before the next one
 
 
-def question(view: View, history: History) -> tuple[int, ...]:
+async def question(now: "Moment") -> tuple[int, ...]:
     """The seqs of what is being asked and done right now."""
+    view, history = now.view, await now.history()
     began = max(view[executions].running.values(), default=0)
     asked: list[int] = []
     for seq, is_answer in _walk_back(view, history):
@@ -47,22 +52,22 @@ def _walk_back(view: View, history: History) -> Iterator[tuple[int, bool]]:
         yield from history.messages_back(span)
 
 
-def open_context(view: View, history: History, id: str, title: str, reason: str) -> Iterable[Event]:
-    return (ContextOpened(id, title, reason, question(view, history)),)
+async def open_context(now: "Moment", id: str, title: str, reason: str) -> Iterable[Event]:
+    return (ContextOpened(id, title, reason, await question(now)),)
 
 
-def clear_context(view: View, history: History, reason: str) -> Iterable[Event]:
-    return (ContextCleared(reason, question(view, history)),)
+async def clear_context(now: "Moment", reason: str) -> Iterable[Event]:
+    return (ContextCleared(reason, await question(now)),)
 
 
-def switch_context(view: View, history: History, id: str, reason: str, *, chat: str) -> Iterable[Event]:
+async def switch_context(now: "Moment", id: str, reason: str) -> Iterable[Event]:
     """Nothing if it is the active one."""
-    state = view[contexts]
+    state = now[contexts]
     if id == state.active.id:
         return ()
     if id not in state.shelf:
-        raise NoSuchContext(f"there is no context {id!r}", chat=chat)
-    return (ContextSwitched(id, question(view, history), reason),)
+        raise NoSuchContext(f"there is no context {id!r}", chat=now.key)
+    return (ContextSwitched(id, await question(now), reason),)
 
 
 def recall_context(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:
