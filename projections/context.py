@@ -70,7 +70,7 @@ def compact(context: Context, since: int, new: Compaction) -> Context:
     if not swallowed and not _hides(context, since, new):
         return context
     for begin, other, end in swallowed:
-        nest = context.nest.put(other, begin, end, seq)
+        nest = context.nest.add(other, begin, end, seq)
         context = msgspec.structs.replace(_without_top(context, other), nest=nest)
     return msgspec.structs.replace(
         _with_top(context, seq, first, last),
@@ -111,11 +111,11 @@ def revert(context: Context, seq: int) -> Context:
         context = _without_top(context, seq)
     for begin, one, end in children:
         swallower = _swallower(context, one, begin, end)
+        nest = context.nest.without(one)
         if swallower:
-            context = msgspec.structs.replace(context, nest=context.nest.put(one, begin, end, swallower))
+            context = msgspec.structs.replace(context, nest=nest.add(one, begin, end, swallower))
         else:
-            context = msgspec.structs.replace(context, nest=context.nest.without(one))
-            context = _with_top(context, one, begin, end)
+            context = _with_top(msgspec.structs.replace(context, nest=nest), one, begin, end)
     return (
         context if first is None else msgspec.structs.replace(context, covered=_covered_again(context, first))
     )

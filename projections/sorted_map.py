@@ -28,6 +28,19 @@ class SortedMap(msgspec.Struct, Generic[K, V], frozen=True, array_like=True, gc=
     firsts: tuple[K, ...] = ()
     branches: tuple[_Branch[K, V], ...] = ()
 
+    @classmethod
+    def of(cls, keys: Sequence[K], values: Sequence[V]) -> "SortedMap[K, V]":
+        """Of keys in order. It is equal to one of the same items that grew at its end."""
+        leaves = [
+            (tuple(keys[at : at + _FULL]), tuple(values[at : at + _FULL]))
+            for at in range(0, len(keys), _FULL)
+        ]
+        branches = [
+            (tuple([leaf[0][0] for leaf in some]), tuple(some))
+            for some in (leaves[at : at + _FULL] for at in range(0, len(leaves), _FULL))
+        ]
+        return cls(tuple([branch[0][0] for branch in branches]), tuple(branches))
+
     def __len__(self) -> int:
         return sum([len(keys) for _, leaves in self.branches for keys, _ in leaves])
 

@@ -24,7 +24,8 @@ def test_a_nest_is_what_a_dict_of_its_rows_says(
         before = nest.dump()
         if isinstance(step, tuple):
             seq, first, last, by = step
-            changed, rows[seq] = nest.put(seq, first, last, by), (first, last, by)
+            changed = (nest.without(seq) if seq in rows else nest).add(seq, first, last, by)
+            rows[seq] = (first, last, by)
         elif step in rows:
             changed = nest.without(step)
             del rows[step]
@@ -40,7 +41,14 @@ def test_a_nest_is_what_a_dict_of_its_rows_says(
                 (f, seq, e) for seq, (f, e, one) in rows.items() if one == by
             )
         assert nest == Nest(nest.dump())
-    assert bool(nest) == bool(rows)
+    assert nest == grown([(seq, *row) for seq, row in sorted(rows.items())])
+
+
+def grown(rows: list[tuple[int, int, int, int]]) -> Nest:
+    nest = Nest()
+    for row in rows:
+        nest = nest.add(*row)
+    return nest
 
 
 def nested() -> Contexts:
@@ -53,7 +61,7 @@ def nested() -> Contexts:
 
 def test_who_only_looks_at_the_window_unpacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     state = contexts.load(contexts.dump(nested()))
-    monkeypatch.setattr("chatfold.projections.nest._unpack", None)
+    monkeypatch.setattr("chatfold.projections.nest._numbers_of", None)
     assert window(state, 8) == window(nested(), 8)
     assert state == nested()
     assert contexts.dump(state) == contexts.dump(nested())

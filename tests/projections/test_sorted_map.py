@@ -54,6 +54,14 @@ def test_it_is_a_dict_that_is_sorted(steps: list[tuple[str, int, int]], asked: i
         assert list(version.items(asked)) == [item for item in items if item[0] >= asked]
 
 
+@given(st.sets(_keys))
+def test_one_of_items_in_order_is_equal_to_one_that_grew(keys: set[int]) -> None:
+    grown: SortedMap[int, int] = SortedMap()
+    for key in sorted(keys):
+        grown = grown.set(key, -key)
+    assert SortedMap.of(sorted(keys), [-key for key in sorted(keys)]) == grown
+
+
 @given(_steps)
 def test_no_node_is_empty_or_too_large_or_under_a_wrong_key_and_the_same_steps_make_equal_maps(
     steps: list[tuple[str, int, int]],
