@@ -18,7 +18,7 @@ Where a line belongs:
 | chats | |
 |---|---|
 | ``store``, ``chat``, ``moment`` | the verbs: of many chats, of one, and what can be read of it at one entry |
-| ``live``, ``views``, ``kept_prompt`` | how a chat keeps up with its log; how a view is reached; the prompt that goes on |
+| ``live``, ``views``, ``kept_prompt``, ``kept_history`` | how a chat keeps up with its log; how a view is reached; the prompt that goes on; where things stand |
 | ``messages``, ``client_history`` | what people and providers give, as events; what is new in a history that a client sent |
 | ``contexts``, ``compaction``, ``summary``, ``model_summary`` | pure decisions: which events change a context, what to hide, and behind which words |
 | ``exporting``, ``errors``, ``checks``, ``masking`` | files; what is refused, and wrong types; secrets as dots |
