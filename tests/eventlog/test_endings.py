@@ -277,6 +277,38 @@ def test_a_writer_that_goes_on_between_two_reads_is_no_damage(tmp_path: Path, is
     assert reader.tail().position.seq == 16
 
 
+class OvertakingDisk(Disk):
+    """What reads a page is overtaken by a writer: it misses a line, and finds the next one. Each time it is another line."""
+
+    def __init__(self, missed: list[int]) -> None:
+        self.missed = missed
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        data = super().pread(fd, size, offset)
+        if size < BIG_PAGE or not self.missed:
+            return data
+        lines = data.splitlines(keepends=True)
+        index = self.missed.pop(0)
+        lines[index] = b"\n" * len(lines[index])
+        return b"".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("missed", "is_damage"), [([3, 5, 7, 9], False), ([3, 5, 5, 5], True), ([5] * 4, True)]
+)
+def test_damage_is_what_two_looks_find_in_one_place(
+    tmp_path: Path, missed: list[int], is_damage: bool
+) -> None:
+    chat = _write(tmp_path / "store", 1 << 20)
+    (chat / "head").unlink()
+    reader = LogReader(chat, "chat", OvertakingDisk(missed))
+    if is_damage:
+        with pytest.raises(CorruptLog):
+            reader.tail()
+    else:
+        assert reader.tail().position.seq == 16
+
+
 async def test_a_seal_after_half_a_batch_is_damage(tmp_path: Path) -> None:
     """A seal vouches for all before it. To go on in the next segment would make two segments that do not fit."""
     async with Log(FileStorage(tmp_path)) as log:
