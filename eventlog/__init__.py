@@ -47,7 +47,7 @@ Where to look. This folder opens no file: what an event is, how it becomes a lin
     reader          LogReader: pages forwards and backwards, one line, one entry
     log_end         where the log ends, TailCell: as its writer knows; recovery: is what follows padding, torn or damaged; watermark: ``head``
     chat_segments   the segments of a folder; continuity: do they belong to this chat; offsets: where their lines start
-    segment         Tail and Position; a segment's lines, verified; seal: a full one at once; sealing: making the seal
+    segment         Tail and Position; a segment's lines, verified; seal: made in steps, and a full one read at once
     scan            reading without an event loop; search: the newest hits first, by the bytes
     notify          hints that a chat has grown
     chat_dir        folders of a store; how a chat appears and goes; preparation: what a killed process left

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from chatfold.eventlog.errors import NO_ROOM
 from chatfold.eventlog.files.disk import Disk
-from chatfold.eventlog.files.sealing import STEP, SealBuilder
+from chatfold.eventlog.files.seal import STEP, SealBuilder
 from chatfold.eventlog.files.segment import END, SEGMENT_BYTES, Tail, ends_with_link, read_line_after
 
 _SUM = 19  # bytes of a line from its sum on, the newline included

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chatfold.eventlog import FileStorage, Log, Noted, check
-from chatfold.eventlog.files.sealing import STEP
+from chatfold.eventlog.files.seal import STEP
 from tests.support.disk.faulty_disk import ReadDisk
 
 
