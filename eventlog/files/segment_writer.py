@@ -61,7 +61,7 @@ class SegmentWriter:
         self._syncs = 0
         self._is_synced = False  # since the last append
         self._seal = SealBuilder(disk, tail.position.offset, tail.inode, written)
-        self.is_seal_due = False  # is it time for ``advance_seal``?
+        self.is_seal_due = False  # is it time for ``seal_work``?
 
     def close(self) -> None:
         """Let go of the file. Syncs nothing."""
@@ -150,10 +150,10 @@ class SegmentWriter:
         position = tail.position
         try:
             found = self._disk.pread(self.fd, END if at_end else _SUM, position.offset - _SUM)
-            is_named = position.seq < tail.first or found[:_SUM] == b'%b"}\n' % (position.link or b"")
+            is_named = found[:_SUM] == b'%b"}\n' % (position.link or b"")
             if not is_named:
                 self.look()
-                is_named = ends_with_link(self._disk, self.fd, position)
+                is_named = position.seq < tail.first or ends_with_link(self._disk, self.fd, position)
         except OSError as error:
             if error.errno != errno.EBADF:
                 raise  # a look that fails is no write that did

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from chatfold.eventlog import CorruptLog, DurabilityUnknown, FileStorage, Log, check, repair
+from chatfold.eventlog.events import Head
 from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.segment import Position, Tail
+from chatfold.eventlog.files.segment_writer import SegmentWriter, WriteFailed
+from chatfold.eventlog.line import header_line
 from tests.support.damage.broken import segments
 from tests.support.judges.talk import ids_of, is_clean, short
 from tests.support.processes.children import ENVIRONMENT
@@ -198,6 +202,23 @@ async def test_a_descriptor_that_became_another_file_is_told(fast_folder: Path) 
         await _with_a_lost_descriptor(fast_folder, lambda fd: os.dup2(other, fd))
     finally:
         os.close(other)
+
+
+def test_a_segment_without_entries_knows_its_descriptor(tmp_path: Path) -> None:
+    """It has no last line by which it could be told from another file."""
+    disk, path, other = Disk(), tmp_path / "0000000000000001.jsonl", tmp_path / "other"
+    path.write_bytes(header_line(Head()) + b"\n")
+    other.touch()
+    status = path.stat()
+    tail = Tail(1, Position(0, Head().link.encode(), status.st_size), status.st_ino)
+    segment = SegmentWriter(disk, path, disk.open_append(path), tail)
+    assert segment.ends_at(tail)
+    fd = disk.open_append(other)
+    os.dup2(fd, segment.fd)
+    disk.close(fd)
+    with pytest.raises(WriteFailed):
+        segment.ends_at(tail)
+    segment.close()
 
 
 def test_standard_streams_are_never_a_file_of_ours(fast_folder: Path) -> None:
