@@ -18,9 +18,10 @@ from functools import partial
 from pathlib import Path
 
 from chatfold.eventlog.errors import NO_ROOM
-from chatfold.eventlog.files.disk import Disk
+from chatfold.eventlog.files.disk import Disk, read_at
 from chatfold.eventlog.files.seal import STEP, SealBuilder
-from chatfold.eventlog.files.segment import END, SEGMENT_BYTES, Tail, ends_with_link, read_line_after
+from chatfold.eventlog.files.segment import END, SEGMENT_BYTES, Tail, ends_with_link, is_blank
+from chatfold.eventlog.line import MAX_LINE
 
 _SUM = 19  # bytes of a line from its sum on, the newline included
 _BUSY = 4  # syncs
@@ -184,10 +185,11 @@ class SegmentWriter:
         return not self._seal.is_behind(tail)
 
     def end_at_seal(self, tail: Tail) -> None:
-        """The segment is sealed; durable on return. What follows the seal is padding of a stranger's."""
-        start, _, seal = read_line_after(self._disk, self.fd, tail.position.offset, 0, 0)
-        if seal and self.size > start + len(seal) + 1:
-            self.cut(start + len(seal) + 1)
+        """The segment is sealed; durable on return. Newlines after the seal, which a stranger may have left, go; nothing else does."""
+        rest = read_at(self._disk, self.fd, tail.position.offset, MAX_LINE)
+        end = rest.find(b"\n") + 1
+        if 0 < end < len(rest) and is_blank(rest, end):
+            self.cut(tail.position.offset + end)
         self.sync()
 
     def write_seal(self, tail: Tail) -> None:

@@ -281,8 +281,9 @@ async def test_half_an_append_that_a_kill_left_among_padding_is_set_aside(root: 
     assert kept.read_bytes().startswith(half)
 
 
-def test_newlines_after_a_seal_go_before_the_log_goes_on(tmp_path: Path) -> None:
-    """No writer of ours leaves them. The format allows them."""
+@pytest.mark.parametrize(("rest", "goes"), [(b"\n" * 5, True), (b"\0" * 40, False)])
+def test_newlines_after_a_seal_go_before_the_log_goes_on(tmp_path: Path, rest: bytes, *, goes: bool) -> None:
+    """No writer of ours leaves them. The format allows them. What else is there was somebody's: it stays, and is told."""
 
     async def run() -> None:
         async with opened(tmp_path) as log:
@@ -291,14 +292,14 @@ def test_newlines_after_a_seal_go_before_the_log_goes_on(tmp_path: Path) -> None
         [*_, sealed] = sorted((tmp_path / "chats" / "chat").glob("*.jsonl"))
         assert sealed.read_bytes().splitlines()[-1].startswith(b'{"seal":')
         with sealed.open("ab") as file:
-            file.write(b"\n" * 5)
-        assert check(tmp_path / "chats" / "chat").problems == []
+            file.write(rest)
+        assert (check(tmp_path / "chats" / "chat").problems == []) is goes
         async with opened(tmp_path) as log:
             await say(log, ["after"])
 
     asyncio.run(run())
     assert said_in(tmp_path)[-1] == "after"
-    assert check(tmp_path / "chats" / "chat").problems == []
+    assert (check(tmp_path / "chats" / "chat").problems == []) is goes
 
 
 # --- finding a place ------------------------------------------------------------------------------------------
