@@ -15,6 +15,7 @@ leaving, taking up again, compacting and going back each append one small event.
 - A fork inherits everything, since it has all the entries.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -36,6 +37,7 @@ from chatfold.projections.spans import Spans, add, extended, has, minus, remove,
 from chatfold.projections.text import clipped
 
 MAIN = "main"
+_NOWHERE = (1 << 62, 1 << 62)  # after all entries
 _TITLE = 200
 
 
@@ -129,6 +131,30 @@ def window(state: Contexts, head: int, id: str | None = None) -> Window:
         return Window((), ())
     context = state.active if id is None or id == state.active.id else state.shelf[id]
     return Window(minus(state.spans(context.id, head), context.hidden), context.tops)
+
+
+def in_place(window: Window, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The visible entries in the order of the log, each summary before what follows the range it stands for."""
+    visible: list[Entry] = []
+    summaries: dict[int, Entry] = {}
+    wanted = {top.seq for top in window.summaries}
+    spans = iter(window.spans)
+    first, last = next(spans, _NOWHERE)
+    for entry in entries:  # in order, as the spans are: one walk along both
+        seq = entry.seq
+        while seq > last:
+            first, last = next(spans, _NOWHERE)
+        if seq in wanted:
+            summaries[seq] = entry
+        elif seq >= first and type(entry.event) is not Compacted:
+            visible.append(entry)
+    tops = deque(top for top in window.summaries if top.seq in summaries)
+    for entry in visible:
+        while tops and tops[0].first < entry.seq:
+            yield summaries[tops.popleft().seq]
+        yield entry
+    for top in tops:
+        yield summaries[top.seq]
 
 
 MOVES = frozenset((ContextOpened, ContextSwitched, ContextCleared, Compacted, CompactionReverted, Rewound))

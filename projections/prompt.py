@@ -18,7 +18,7 @@ Whatever the entries are, in whatever order a crash left them:
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -43,7 +43,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.contexts import Window, contexts, window
+from chatfold.projections.contexts import Window, contexts, in_place, window
 from chatfold.projections.fold import View
 from chatfold.projections.packing import Unpack, pack
 
@@ -55,7 +55,6 @@ RECALLED = (
 )
 LATE = "Late result of {name}, which had been answered as interrupted:\n"
 
-_NOWHERE = (1 << 62, 1 << 62)  # after all entries
 _MOST_CALLS = 128  # in one message: what OpenAI takes
 
 Meta: TypeAlias = dict[str, Json] | UnsetType
@@ -180,30 +179,6 @@ def first_difference(sent: Sequence[object], next_sent: Sequence[object]) -> int
         if one != other:
             return index
     return None if len(sent) == len(next_sent) else min(len(sent), len(next_sent))
-
-
-def in_place(window: Window, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The visible entries in the order of the log, each summary before what follows the range it stands for."""
-    visible: list[Entry] = []
-    summaries: dict[int, Entry] = {}
-    wanted = {top.seq for top in window.summaries}
-    spans = iter(window.spans)
-    first, last = next(spans, _NOWHERE)
-    for entry in entries:  # in order, as the spans are: one walk along both
-        seq = entry.seq
-        while seq > last:
-            first, last = next(spans, _NOWHERE)
-        if seq in wanted:
-            summaries[seq] = entry
-        elif seq >= first and type(entry.event) is not Compacted:
-            visible.append(entry)
-    tops = deque(top for top in window.summaries if top.seq in summaries)
-    for entry in visible:
-        while tops and tops[0].first < entry.seq:
-            yield summaries[tops.popleft().seq]
-        yield entry
-    for top in tops:
-        yield summaries[top.seq]
 
 
 class _Block:

@@ -35,7 +35,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.prompt import RECALLED, SUMMARY, in_place
+from chatfold.projections.contexts import in_place
+from chatfold.projections.prompt import RECALLED, SUMMARY
 
 _T = TypeVar("_T")
 _PLAIN = (
