@@ -24,7 +24,7 @@ from xxhash import xxh3_64_hexdigest
 
 from chatfold.agent.errors import OtherHistory
 from chatfold.eventlog import Compacted, Entry, Event, File, MessageAdded, Rewound, ToolCalled, ToolReturned
-from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.labels import INTERRUPTED
 from chatfold.projections.shapes.ui_parts import message_id, summary_of
 from chatfold.projections.text import text_of
 

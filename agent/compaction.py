@@ -26,7 +26,7 @@ from chatfold.projections import Message, View, calls, contexts, estimate, usage
 from chatfold.projections.contexts import window
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.history import History
-from chatfold.projections.prompt import SUMMARY
+from chatfold.projections.labels import SUMMARY
 from chatfold.projections.spans import Spans, common
 from chatfold.projections.tokens import FRAMING, Counter
 
@@ -177,7 +177,7 @@ async def _compact_once(
 
 def due(view: View, messages: Sequence[Message], policy: Policy, count: Counter = estimate) -> str | None:
     """Why to compact now: ``count``, ``tokens``, or not at all. What a provider reported counts before estimates."""
-    said = [message for message in messages if message.kind != "injected"]
+    said = [message for message in messages if not message.is_injected]
     if policy.above is not None and len(said) > policy.above:
         return "count"
     if policy.budget is not None and size(view, messages, count) > policy.budget:
@@ -272,7 +272,9 @@ def _zones(
     first, second = _first_that_says_more(messages, start), _first_that_says_more(messages, since)
     before = [at for at in borders if first < at <= question]
     after = [at for at in borders if second < at] if since in borders else []
-    counts = accumulate((message.kind not in ("summary", "injected") for message in messages), initial=0)
+    counts = accumulate(
+        (message.kind != "summary" and not message.is_injected for message in messages), initial=0
+    )
     sums = list(accumulate(sizes, initial=0))
     return _Zones(sums, besides, summary, start, since, before, after, list(counts))
 
@@ -312,7 +314,8 @@ async def write_summary(
     """The summary; SummaryFailed if there is none that can be used."""
     try:
         async with asyncio.timeout(policy.timeout) as limit:
-            material = Material(plan.hidden, policy.summary, count)
+            said = tuple(message for message in plan.hidden if message.kind != "runtime")
+            material = Material(said, policy.summary, count)
             here = inspect.iscoroutinefunction(summarise)  # on a thread, nobody might be left to await it
             answer = summarise(material) if here else await asyncio.to_thread(summarise, material)
             summary = await answer if inspect.isawaitable(answer) else answer

@@ -72,6 +72,7 @@ async def switch_context(now: "Moment", id: str, reason: str) -> Iterable[Event]
 
 def recall_context(id: str, mode: str, shown: Sequence[Message]) -> ContextRecalled:
     """``summary``: the newest summary, else a line a message of the last ones; ``recent``: those; ``full``: all."""
+    shown = [message for message in shown if message.kind != "runtime"]  # of another moment
     summaries = [message for message in shown if message.kind == "summary"]
     match mode:
         case "summary":

@@ -30,16 +30,18 @@ from chatfold.agent.pieces import pass_piece
 from chatfold.agent.progress import Step, answer_step, tool_step
 from chatfold.agent.request import Recorded, make_request
 from chatfold.agent.result import Result, result_of
-from chatfold.agent.run_context import RUNTIME, RunContext, enter, within
+from chatfold.agent.run_context import RunContext, enter, within
 from chatfold.agent.system_prompt import system_text
 from chatfold.agent.telemetry import Span, measure
-from chatfold.agent.tools import Outcome, fail
+from chatfold.agent.tools import Outcome, Tool, fail
+from chatfold.agent.tools.history import chat_tool_output
 from chatfold.agent.world import World
 from chatfold.eventlog import (
     ChatfoldError,
     Conflict,
     Entry,
     Event,
+    Json,
     MessageAdded,
     ModelCalled,
     ModelReturned,
@@ -50,9 +52,9 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections import contexts, executions
+from chatfold.projections import Message, contexts, executions
 from chatfold.projections.activity import turn
-from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.labels import INTERRUPTED, RUNTIME, SHOWN, is_longer
 from chatfold.projections.usage import spent
 
 if TYPE_CHECKING:
@@ -168,6 +170,7 @@ class Run:
             send=self.world.send,
             draw=self.world.draw,
             most=self.agent.limits.injections,
+            output=self.agent.limits.tool_output,
             so_far=so_far,
         )
 
@@ -230,12 +233,12 @@ class Run:
         """What is sent, recorded; made anew, with what has come, until nothing came while it was written down."""
         if self.agent.about is not None:  # it may record something, which stands after the beginning
             await self._begin(moment)
-        tools = tuple(tool.spec for tool in self.agent.tools.values())
         with within(self._context):
             system = await system_text(self.agent, self.chat)
         while True:
             now = await self.chat.now()
             opening = await self._before_request(now, moment)
+            tools = [tool.spec for tool in self._tools(await now.messages())]
             request = await make_request(now, self.agent.model, system, tools, opening, self.run)
             try:
                 self._keep(
@@ -245,6 +248,17 @@ class Run:
                 continue
             self._told_in = now[contexts].active.id
             return request
+
+    def _tools(self, shown: Sequence[Message]) -> list[Tool]:
+        """The agent's; and the one that shows the rest, once a result is not shown whole."""
+        tools = {**self.agent.tools}
+        if any(SHOWN in (result.meta or ()) for message in shown for result in message.results):
+            tools.setdefault(chat_tool_output.name, chat_tool_output)
+        return [*tools.values()]
+
+    def _tool(self, name: str) -> Tool | None:
+        tool = self.agent.tools.get(name)
+        return chat_tool_output if tool is None and name == chat_tool_output.name else tool
 
     async def _begin(self, moment: str) -> None:
         """Records what comes before a request, without the request."""
@@ -323,7 +337,7 @@ class Run:
         await self._use(again)
 
     async def _is_wanted_again(self, call: ToolCall) -> bool:
-        tool = self.agent.tools.get(call.name)
+        tool = self._tool(call.name)
         return tool is not None and await self.world.after_crash(tool, call) == "again"
 
     async def _use(self, calls: list[ToolCall]) -> None:
@@ -337,7 +351,7 @@ class Run:
 
     async def _use_one(self, call: ToolCall) -> None:
         enter(self._context, call.call)
-        tool = self.agent.tools.get(call.name)
+        tool = self._tool(call.name)
         if tool is None:
             known = ", ".join(self.agent.tools) or "none"
             await self._record_result(call, fail(f"there is no tool {call.name!r}; there are: {known}"))
@@ -348,7 +362,9 @@ class Run:
             await self._record_result(call, outcome)
 
     async def _record_result(self, call: ToolCall, outcome: Outcome) -> None:
-        await self.record(ToolReturned(call.call, outcome.parts, outcome.failed))
+        most = self.agent.limits.tool_output
+        meta: dict[str, Json] = {SHOWN: most} if is_longer(outcome.parts, most) else {}
+        await self.record(ToolReturned(call.call, outcome.parts, outcome.failed, meta))
         await self._tell(tool_step(call, outcome, self.run))
 
     async def _tell(self, step: Step) -> None:

@@ -25,9 +25,7 @@ from chatfold.eventlog import (
     Part,
     Role,
 )
-
-RUNTIME = "runtime"
-"""The source of what every run is told, which does not count."""
+from chatfold.projections.labels import RUNTIME
 
 Send: TypeAlias = Callable[[str, str, tuple[Part, ...]], Awaitable[None]]
 """Brings parts to the user of a chat: (chat key, an id that is the same when it is tried again, parts)."""
@@ -62,12 +60,14 @@ class RunContext:
         send: Send | None = None,
         draw: Draw | None = None,
         most: int = Limits().injections,
+        output: int = Limits().tool_output,
         so_far: Iterable[Entry] = (),
     ) -> None:
         self.chat = chat
         self.run = run
         self.record: Record = record or partial(chat.record, run=run)
         self.send = send
+        self.output = output  # the characters of a result that the model is shown
         self._draw = draw
         self._most = most
         self._known: set[str] = set()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from chatfold.projections import Message, estimate
-from chatfold.projections.prompt import SUMMARY
+from chatfold.projections.labels import SUMMARY
 from chatfold.projections.shapes.values import json_text, words_of
 from chatfold.projections.text import one_line, text_of
 from chatfold.projections.tokens import Counter
@@ -50,8 +50,10 @@ class Material(msgspec.Struct, frozen=True):
 
 
 def describe_message(message: Message, most: int = 500) -> Iterator[str]:
+    """A line for what it says, and one for each call and result. What nobody said goes by what it is."""
     if text := text_of(message.parts).strip():
-        yield f"{message.role}: {text}"
+        who = message.role if message.kind in ("said", "internal") else message.kind
+        yield f"{who}: {text}"
     for call in message.calls:
         yield f"{message.role} called {call.name}: {one_line(json_text(call.args), most)}"
     for result in message.results:

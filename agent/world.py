@@ -57,8 +57,7 @@ class LiveWorld:
         return self._agent.model.ask(payload)
 
     async def use_tool(self, tool: Tool, call: ToolCall) -> Outcome:
-        limits = self._agent.limits
-        return await use_tool(tool, call.args, seconds=limits.tool_seconds, most=limits.tool_output)
+        return await use_tool(tool, call.args, seconds=self._agent.limits.tool_seconds)
 
     async def after_crash(self, tool: Tool, call: ToolCall) -> Literal["again", "interrupted"]:
         decide = tool.after_crash

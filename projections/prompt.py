@@ -45,20 +45,23 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.contexts import Window, contexts, in_place, window
 from chatfold.projections.fold import View
-from chatfold.projections.packing import Unpack, pack
-
-INTERRUPTED = "Interrupted: no result of this call was recorded."
-SUMMARY = "Summary of the earlier conversation:\n"
-RECALLED = (
-    "From an archived context, for reference only; it may not fit the current question:\n"
-    "- contextId: {id}\n- mode: {mode}\n"
+from chatfold.projections.labels import (
+    INTERRUPTED,
+    LATE,
+    RECALLED,
+    RUNTIME,
+    SUMMARY,
+    label_injected,
+    shorten_result,
 )
-LATE = "Late result of {name}, which had been answered as interrupted:\n"
+from chatfold.projections.packing import Unpack, pack
+from chatfold.projections.shapes import PROMPT_RULES
 
 _MOST_CALLS = 128  # in one message: what OpenAI takes
+_LABELLED = 3  # the first rules by which what was injected is labelled
 
 Meta: TypeAlias = dict[str, Json] | UnsetType
-Kind: TypeAlias = Literal["said", "internal", "summary", "recalled", "injected", "late"]
+Kind: TypeAlias = Literal["said", "internal", "summary", "recalled", "injected", "runtime", "late"]
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -101,15 +104,20 @@ class Message(msgspec.Struct, frozen=True, dict=True):
         """By an embedder, for the model: it comes first, and stays."""
         return self.role in ("system", "developer")
 
+    @property
+    def is_injected(self) -> bool:
+        """Added by a tool or by the run; it is no part of the conversation."""
+        return self.kind in ("injected", "runtime")
 
-def messages(view: View, entries: Iterable[Entry]) -> tuple[Message, ...]:
-    """``entries``: at least those of the window, in order; others are skipped."""
-    return build(window(view[contexts], view.seq), entries).messages
+
+def messages(view: View, entries: Iterable[Entry], *, rules: int = PROMPT_RULES) -> tuple[Message, ...]:
+    """``entries``: at least those of the window, in order; others are skipped. ``rules``: the number of the prompt rules."""
+    return build(window(view[contexts], view.seq), entries, rules=rules).messages
 
 
-def build(window: Window, entries: Iterable[Entry]) -> "Prompt":
+def build(window: Window, entries: Iterable[Entry], *, rules: int = PROMPT_RULES) -> "Prompt":
     """The same for any window."""
-    block = _Block()
+    block = _Block(rules)
     for entry in in_place(window, entries):
         block.take(entry)
     return Prompt(block)
@@ -184,7 +192,8 @@ def first_difference(sent: Sequence[object], next_sent: Sequence[object]) -> int
 class _Block:
     """The messages so far, and the calls of the last step while they are being answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: int = PROMPT_RULES) -> None:
+        self.rules = rules
         self.done: list[Message] = []
         self.lead: Message | None = None  # the assistant's words, to which calls may still be added
         self.calls: list[Call] = []
@@ -241,11 +250,9 @@ class _Block:
                 self.asked = True
             case ModelReturned():  # its answer, if it is in this window, comes right after
                 self.returned = self.asked
-            case Injected(fingerprint=fingerprint, role=role, parts=parts):
-                if fingerprint not in self.injected:
-                    self.injected.add(fingerprint)
-                    role = "assistant" if role == "assistant" else "user"
-                    self.inject(Message(role, (seq,), parts, kind="injected"))
+            case Injected(fingerprint=fingerprint) if fingerprint not in self.injected:
+                self.injected.add(fingerprint)
+                self.inject(event, seq)
             case ContextRecalled(id=id, mode=mode, text=text):
                 label = RECALLED.format(id=id, mode=mode)
                 self.add(Message("user", (seq,), (Text(label + text),), kind="recalled"))
@@ -263,8 +270,12 @@ class _Block:
             self.close()
             self.done.append(message)
 
-    def inject(self, message: Message) -> None:
-        """Before the question that is being answered; if none is, like any other."""
+    def inject(self, event: Injected, seq: int) -> None:
+        """Before the question that is being answered; if none is, like any other, but for what is told of that question."""
+        is_new = self.rules >= _LABELLED
+        kind: Kind = "runtime" if is_new and event.source == RUNTIME else "injected"
+        role: Role = "assistant" if event.role == "assistant" else "user"
+        message = Message(role, (seq,), label_injected(event) if is_new else event.parts, kind=kind)
         answered = self.lead is not None and not self.calls  # all but what came since
         for some in (self.arrived, self.held):
             at = _question(some)
@@ -273,7 +284,8 @@ class _Block:
                 return
         at = None if answered else self.question_done()
         if at is None:
-            self.add(message)
+            if kind != "runtime":  # its question is in another context
+                self.add(message)
         else:
             self.done.insert(at, message)
             self.question, self.looked = at + 1, self.looked + 1
@@ -300,7 +312,7 @@ class _Block:
         if asked := self.without.get(event.call):
             call = asked.popleft()
             self.results[call.seq] = Result(
-                call.seq, call.name, seq, event.parts, event.failed, event.meta or UNSET
+                call.seq, call.name, seq, shorten_result(event, seq), event.failed, event.meta or UNSET
             )
             return
         # Otherwise it is the second result of a call, which says nothing new, or that of a call which is not in this
@@ -308,7 +320,8 @@ class _Block:
         if waited := self.unanswered.get(event.call):
             call = waited.popleft()
             label = Text(LATE.format(name=call.name))
-            self.add(Message("user", (seq,), (label, *event.parts), kind="late", answers=call.seq))
+            parts = (label, *shorten_result(event, seq))
+            self.add(Message("user", (seq,), parts, kind="late", answers=call.seq))
 
     def close(self) -> None:
         """What is open is said as it stands; nothing that comes later changes it."""

@@ -13,10 +13,13 @@ import msgspec
 from chatfold.eventlog import Head
 from chatfold.projections.fold import Projection, View
 from chatfold.projections.prompt import Prompt
+from chatfold.projections.shapes import PROMPT_RULES
 
 WINDOW_BYTES = 1 << 20
 """A prompt that says more is not kept: reading it again costs more than it is worth."""
-_WINDOW = 1  # the version of what ``Prompt.dump`` gives
+_WINDOW = (
+    16 * PROMPT_RULES + 1
+)  # the rules that made the prompt, and the version of what ``Prompt.dump`` gives
 
 _States = dict[str, tuple[int, memoryview]]  # not copied before they are unpacked
 _encode = msgspec.msgpack.Encoder().encode

@@ -53,6 +53,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.labels import label_injected, shorten_result
 from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import text_of_file
 
@@ -123,8 +124,12 @@ def of_event(event: Event, count: Counter = estimate) -> int:
     match event:
         case MessageAdded(origin="audit"):
             return 0
-        case MessageAdded(parts=parts) | ToolReturned(parts=parts) | Injected(parts=parts):
+        case MessageAdded(parts=parts):
             return FRAMING + sum(of_part(part, count) for part in parts)
+        case ToolReturned():
+            return FRAMING + sum(of_part(part, count) for part in shorten_result(event, 0))
+        case Injected():
+            return FRAMING + sum(of_part(part, count) for part in label_injected(event))
         case ToolCalled(name=name, args=args):
             return FRAMING + count(name) + count(json_text(args))
         case Compacted(summary=text) | ContextRecalled(text=text):

@@ -21,10 +21,9 @@ from chatfold.agent.checks import check
 from chatfold.agent.messages import ToolCall, result_parts
 from chatfold.agent.models import ToolSpec
 from chatfold.agent.threads import in_thread
-from chatfold.eventlog import Data, InvalidEvent, Json, Part, Text, ToolReturned
+from chatfold.eventlog import InvalidEvent, Json, Part, Text, ToolReturned
 from chatfold.eventlog.codec import encode_event
 from chatfold.eventlog.values import make_converter
-from chatfold.projections.shapes.values import json_text
 
 AfterCrash: TypeAlias = (
     Literal["again", "interrupted"] | Callable[[ToolCall], Awaitable[Literal["again", "interrupted"]]]
@@ -148,13 +147,13 @@ def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     return {**schema, "$defs": components} if components else schema
 
 
-async def use_tool(tool: Tool, args: Json, *, seconds: float, most: int) -> Outcome:
-    """What came of a call, within so many seconds and characters."""
+async def use_tool(tool: Tool, args: Json, *, seconds: float) -> Outcome:
+    """What came of a call, within so many seconds."""
     seconds = tool.timeout or seconds
     try:
         async with asyncio.timeout(seconds) as limit:
             value = await tool.call(args)
-        return _keep(value, most)
+        return _keep(value)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -166,12 +165,11 @@ async def use_tool(tool: Tool, args: Json, *, seconds: float, most: int) -> Outc
         return fail(f"{type(error).__name__}: {error}")
 
 
-def _keep(value: Any, most: int) -> Outcome:
+def _keep(value: Any) -> Outcome:
     """What a tool returned, as a log can hold it; raises if none can."""
     outcome = value if isinstance(value, Outcome) else Outcome(_parts(value), _says_failed(value))
-    parts = tuple(_shorten(part, most) for part in outcome.parts)
-    encode_event(ToolReturned("", parts))
-    return Outcome(parts, outcome.failed)
+    encode_event(ToolReturned("", outcome.parts))
+    return outcome
 
 
 def fail(text: str) -> Outcome:
@@ -187,17 +185,6 @@ def _parts(value: Any) -> tuple[Part, ...]:
         return result_parts(value)
     except InvalidEvent:
         return (Text(repr(value)),)
-
-
-def _shorten(part: Part, most: int) -> Part:
-    """Beginning and end of a text that is too long, and how much is missing."""
-    if isinstance(part, Data) and len(text := json_text(part.data)) > most:
-        part = Text(text)
-    if not isinstance(part, Text) or len(part.text) <= most:
-        return part
-    half = most // 2
-    gap = f"\n… {len(part.text) - 2 * half} characters left out …\n"
-    return Text(part.text[:half] + gap + part.text[len(part.text) - half :])
 
 
 def by_name(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:

@@ -3,6 +3,7 @@
     chat_history_search     what was said and done, and is summed up, in other contexts, or taken back
     chat_load_history       the newest of what was said in the chat, in whatever context
     agent_load_context      what the last runs did, in a few words each
+    chat_tool_output        more of a result that was too long to be shown; every agent has it as soon as there is one
 
 What is shown comes labelled, for reference only, as one message, and never in a system role: nobody's words become instructions
 by being quoted, and none can pass for another's, since only the first line of each begins at the margin. Of what does not fit,
@@ -41,7 +42,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import Execution as Done
 from chatfold.projections import executions, transcript
-from chatfold.projections.shapes.values import clean, json_text, words
+from chatfold.projections.shapes.values import clean, json_text, words, words_of
 from chatfold.projections.spans import spans
 from chatfold.projections.text import one_line, text_of
 
@@ -120,6 +121,28 @@ async def agent_load_context(count: _Count = 20, offset: _Offset = 0) -> _Object
     text, kept = _fitting(WORK, [_digest(done) for done in wanted], _MOST)
     refused = await _show(inject_system_once, "agent_context", text) if kept else None
     return _report(refused, loaded=kept, left_out=len(wanted) - kept, more=len(past) > offset + count)
+
+
+@tool(after_crash="again")
+async def chat_tool_output(
+    entry: Annotated[int, Meta(ge=1, description="where the result is: it says so where it was cut")],
+    offset: Annotated[int, Meta(ge=0, description="characters to pass over")] = 0,
+    find: Annotated[str, Meta(max_length=200, description="begin at the next place of this text")] = "",
+    max_chars: Annotated[int, Meta(ge=100, le=50_000)] = _MOST,
+) -> str | _Object:
+    """Shows more of a tool's result that was too long to be shown whole."""
+    run = current_run()
+    now = await run.chat.now()
+    found = [one.event for one in await now.read(((entry, min(entry, now.seq)),))]
+    if not found or not isinstance(found[0], ToolReturned):
+        return {"success": False, "error": f"entry {entry} is no result of a tool"}
+    text = words_of(found[0].parts)
+    at = text.find(find, offset) if find else offset
+    if at < 0 or at >= len(text):
+        where = f"{find!r} is not in" if find else "there are no characters in"
+        return {"success": False, "error": f"{where} {min(offset, len(text))} … {len(text)}"}
+    end = min(len(text), at + min(max_chars, run.output))
+    return f"[characters {at} to {end} of {len(text)}]\n{text[at:end]}"
 
 
 async def _read_messages(run: RunContext, keyword: str, enough: int) -> list[_Object]:
@@ -203,4 +226,9 @@ def _time(ts: int) -> str:
     return str(ts)
 
 
-HISTORY_TOOLS: tuple[Tool, ...] = (chat_history_search, chat_load_history, agent_load_context)
+HISTORY_TOOLS: tuple[Tool, ...] = (
+    chat_history_search,
+    chat_load_history,
+    agent_load_context,
+    chat_tool_output,
+)

@@ -35,7 +35,7 @@ def shell_tool(
     cwd: Path | str,
     *,
     seconds: float = 60.0,
-    most: int = 20_000,
+    most: int = 1_000_000,
     env: Mapping[str, str] | None = None,
     grace: float = 1.0,
 ) -> Tool:

@@ -36,7 +36,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.contexts import in_place
-from chatfold.projections.prompt import RECALLED, SUMMARY
+from chatfold.projections.labels import RECALLED, SUMMARY, label_injected
 
 _T = TypeVar("_T")
 _PLAIN = (
@@ -58,8 +58,8 @@ class Row(NamedTuple):
         match self.event:
             case Compacted(summary=summary):
                 return {"role": "assistant", "content": SUMMARY + summary}
-            case Injected(role=role, parts=parts):
-                return item_of(MessageAdded(role, parts))
+            case Injected(role=role) as injected:
+                return item_of(MessageAdded(role, label_injected(injected)))
             case ContextRecalled(id=id, mode=mode, text=text):
                 return {"role": "user", "content": RECALLED.format(id=id, mode=mode) + text}
         return item_of(self.event)

@@ -10,7 +10,7 @@ import msgspec
 
 from chatfold.projections import Message
 from chatfold.projections.cutting import tokens_of
-from chatfold.projections.prompt import RECALLED, SUMMARY
+from chatfold.projections.labels import RECALLED, SUMMARY
 from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
 from chatfold.projections.tokens import Counter, estimate
@@ -75,6 +75,8 @@ def kind_of(message: Message) -> Kind:
         return "result"
     if message.calls:
         return "calls"
+    if message.kind == "runtime":
+        return "injected"
     if message.kind != "said":
         return message.kind
     return "system" if message.is_system else "assistant" if message.role == "assistant" else "user"
@@ -98,6 +100,7 @@ def text_of(message: Message, most: int = 1 << 62, *, is_labelled: bool = True) 
     for result in message.results:
         failed = " failed" if result.failed else ""
         said.append(f"← {result.name}{failed}: {describe_parts(result.parts, most)}")
-    label = {"summary": _SUMMARY_LINES, "recalled": _RECALLED_LINES}.get(message.kind, 0)
+    labels = {"summary": _SUMMARY_LINES, "recalled": _RECALLED_LINES, "injected": 1, "runtime": 1}
+    label = labels.get(message.kind, 0)
     text = "\n".join(filter(None, said))
     return text if is_labelled else text.split("\n", label)[-1]

@@ -20,7 +20,7 @@ from chatfold.eventlog import Compacted, ContextRecalled, Entry, Event
 from chatfold.projections import Window, estimate
 from chatfold.projections.contexts import window
 from chatfold.projections.history import History, changes
-from chatfold.projections.prompt import RECALLED, SUMMARY
+from chatfold.projections.labels import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, Counter, of_event
 from chatfold.replay.inspect.points import number_controls
 

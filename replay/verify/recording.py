@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NoReturn
 
-from chatfold.agent.run_context import DRAWN, RUNTIME
+from chatfold.agent.run_context import DRAWN
 from chatfold.eventlog import (
     Compacted,
     Conflict,
@@ -34,6 +34,7 @@ from chatfold.eventlog.batch import AppendRequest
 from chatfold.eventlog.codec import encode_named
 from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.storage import Durability
+from chatfold.projections.labels import RUNTIME
 from chatfold.replay.verify.divergence import Divergence
 
 Why = Literal["", "again", "ended", "diverged"]

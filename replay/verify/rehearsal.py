@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from chatfold.agent import Agent, Moment, Store
 from chatfold.agent.models import fingerprint
 from chatfold.agent.run import Run
-from chatfold.agent.run_context import RUNTIME
 from chatfold.eventlog import (
     ChatfoldError,
     Entry,
@@ -30,6 +29,7 @@ from chatfold.eventlog import (
     ToolCalled,
 )
 from chatfold.projections import outline
+from chatfold.projections.labels import RUNTIME
 from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.projections.text import one_line, text_of
 from chatfold.replay.verify.divergence import Divergence, Verdict

@@ -21,6 +21,7 @@ from chatfold.eventlog import Entry, Event, Json, ModelCalled, NoSuchPoint, Note
 from chatfold.eventlog.search_text import OURS
 from chatfold.eventlog.values import make_converter
 from chatfold.projections import Message, usage
+from chatfold.projections.prompt import build
 from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.replay.inspect.points import request, request_number
 
@@ -96,7 +97,7 @@ async def rebuild(
     told = Sent(before.key, entry.seq, number, event.model, event.provider, event.request)
     if entry.was:
         return msgspec.structs.replace(told, why="what was recorded of the call was erased")
-    request = request_of(event, await before.messages(), notes)
+    request = request_of(event, await _messages(before, event.rules), notes)
     make = payload or payload_for(event, notes)
     if request is None or make is None:
         why = "the system text or the tools are not in the log" if request is None else _unknown(event)
@@ -110,6 +111,14 @@ async def rebuild(
     elif not proved and event.rules != PROMPT_RULES:
         proved, why = None, f"not provable: made by prompt rules {event.rules}"
     return msgspec.structs.replace(told, rebuilt=mark, payload=made, proved=proved, why=why)
+
+
+async def _messages(before: Moment, rules: int) -> tuple[Message, ...]:
+    """As the prompt rules of that number make them, as far as they are known."""
+    if rules == PROMPT_RULES:
+        return await before.messages()
+    part = before.window()
+    return build(part, await before.read(part.entries), rules=rules).messages
 
 
 _to_offered = make_converter(tuple[ToolSpec, ...])

@@ -8,7 +8,7 @@ import pytest
 from chatfold.agent import Chat, NoSuchContext, Policy, Store, assistant, user
 from chatfold.eventlog import ContextRecalled, Text, ToolCalled, ToolReturned
 from chatfold.projections import contexts
-from chatfold.projections.prompt import RECALLED
+from chatfold.projections.labels import RECALLED
 from tests.support.chats import a_chat, a_store, block, roles, texts, turns  # noqa: F401
 
 # --- a new one -------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from chatfold.eventlog import (
     Text,
     ToolReturned,
 )
-from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.labels import INTERRUPTED
 from tests.support.acting import Paused, are_proved, counted, is_whole, outcomes, said, users
 from tests.support.agent_runs import agent, events, step
 from tests.support.chats import a_store  # noqa: F401

@@ -15,7 +15,7 @@ from chatfold.agent import Store
 from chatfold.agent.tools import BadArguments, use_tool
 from chatfold.agent.tools.shell import _Kept, shell_tool
 from chatfold.eventlog import ToolReturned
-from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.labels import INTERRUPTED
 from tests.support.agent_runs import Steps, agent, events, interrupted, returned, step
 from tests.support.chats import a_store  # noqa: F401
 
@@ -88,7 +88,7 @@ async def test_the_words_of_the_model_are_run_as_they_are(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("command", ["echo \0", "echo \ud800", "x" * 3_000_000])
 async def test_what_cannot_be_a_command_is_a_failed_result(tmp_path: Path, command: str) -> None:
-    outcome = await use_tool(shell_tool(tmp_path), {"command": command}, seconds=10, most=100)
+    outcome = await use_tool(shell_tool(tmp_path), {"command": command}, seconds=10)
     assert outcome.failed
 
 

@@ -10,7 +10,7 @@ from chatfold.agent import Chat, Policy, assistant, user
 from chatfold.agent.summary import Material, summarise_by_rules
 from chatfold.eventlog import Data, Entry, Event, File, MessageAdded, Text, ToolCalled, ToolReturned
 from chatfold.projections import STANDARD, Message, estimate, fold, messages, start
-from chatfold.projections.prompt import SUMMARY
+from chatfold.projections.labels import SUMMARY
 from tests.support.chats import a_chat, a_store, block, texts, turns  # noqa: F401
 from tests.support.histories import entries
 

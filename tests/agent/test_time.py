@@ -18,7 +18,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import contexts, lineage
-from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.labels import INTERRUPTED
 from tests.support.chats import a_chat, a_store, block, roles, texts, turns  # noqa: F401
 
 # --- the past --------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from benchmarks.conversation import (
 from benchmarks.workload import event_of, events, message_of, turns
 from chatfold.agent import Store
 from chatfold.eventlog import FileStorage, Log
-from chatfold.projections import prompt
+from chatfold.projections import labels
 from tests.support.profile import searched
 
 seeds = st.integers(0, 2**32)
@@ -93,7 +93,7 @@ def test_messages_and_events_say_the_same(seed: int) -> None:
 
 
 def test_a_summary_begins_as_it_does_in_a_prompt() -> None:
-    assert SUMMARY == prompt.SUMMARY
+    assert SUMMARY == labels.SUMMARY
 
 
 @searched(1 / 6)

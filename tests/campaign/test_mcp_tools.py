@@ -33,7 +33,7 @@ Tools = dict[str, Tool]
 
 
 async def use(tools: Tools, name: str, args: Json = None, *, within: float = 30.0) -> Outcome:
-    return await use_tool(tools[name], args, seconds=within, most=10_000)
+    return await use_tool(tools[name], args, seconds=within)
 
 
 def told(outcome: Outcome) -> str:
@@ -437,7 +437,7 @@ from chatfold.agent.tools import use_tool
 
 async def main():
     async with mcp_tools({{"odd": Stdio(sys.executable, {SERVER!r})}}) as tools:
-        print((await use_tool(tools[0], {{}}, seconds=9, most=99)).parts[0].text, flush=True)
+        print((await use_tool(tools[0], {{}}, seconds=9)).parts[0].text, flush=True)
         await asyncio.sleep(60)
 
 asyncio.run(main())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chatfold.eventlog import Entry, Event, MessageAdded, ModelCalled, Text, ToolCalled, ToolReturned
 from chatfold.projections import from_ui, to_markdown, to_ui
-from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.labels import INTERRUPTED
 from chatfold.projections.shapes.legacy import legacy_lines
 from chatfold.projections.text import text_of
 from tests.projections.test_validity import prompted

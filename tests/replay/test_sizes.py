@@ -23,7 +23,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.cutting import tokens_of
 from chatfold.projections.history import changes
-from chatfold.projections.prompt import RECALLED, SUMMARY
+from chatfold.projections.labels import RECALLED, SUMMARY
 from chatfold.projections.tokens import FRAMING, estimate, of_event
 from chatfold.replay.inspect.entries import kind_name
 from chatfold.replay.inspect.sizes import Bucket, Chart, Mark, chart_of

@@ -29,7 +29,7 @@ from chatfold.eventlog import (
     check,
 )
 from chatfold.projections import executions, sends, turn
-from chatfold.projections.prompt import INTERRUPTED
+from chatfold.projections.labels import INTERRUPTED
 from chatfold.projections.text import text_of
 from tests.support.judges.talk import is_clean
 from tests.support.oracles.rules import check_anthropic, check_openai_chat
