@@ -245,7 +245,7 @@ async def test_time_and_request_are_told_before_the_question_and_nowhere_else(st
     runs = [(await made.run(question, chat=KEY)).run for question in ("1", "2")]
     for number, payload in enumerate(model.payloads):
         assert "requestId" not in payload["system"]
-        told = [m for m in payload["messages"] if m["kind"] == "injected"]
+        told = [m for m in payload["messages"] if m["kind"] == "runtime"]
         assert [run in str(one) for one, run in zip(told, runs, strict=False)] == [True] * (number + 1)
         assert payload["messages"][-2] == told[-1]
 

@@ -18,7 +18,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections import contexts
-from chatfold.projections.prompt import RECALLED
+from chatfold.projections.labels import RECALLED
 from tests.support.agent_runs import Steps, agent, events, ran, returned, seen, step
 from tests.support.chats import a_chat, a_store, turns  # noqa: F401
 
@@ -47,6 +47,7 @@ def test_each_tool_tells_the_model_what_it_is_for_and_what_its_arguments_are() -
             "chat_context_clear_active",
         ),
         *("chat_context_recall", "chat_history_search", "chat_load_history", "agent_load_context"),
+        "chat_tool_output",
     ]
     assert all(one.description for one in CHAT_TOOLS)
     limit = named("chat_context_list").schema["properties"]["limit"]
@@ -56,7 +57,7 @@ def test_each_tool_tells_the_model_what_it_is_for_and_what_its_arguments_are() -
 
 @pytest.mark.parametrize("one", CHAT_TOOLS, ids=lambda one: one.name)
 async def test_outside_of_a_run_there_is_nothing_to_do_and_it_is_said(one: Tool) -> None:
-    needed = dict.fromkeys(one.schema.get("required", ()), "x")
+    needed = {name: "x" if name != "entry" else 1 for name in one.schema.get("required", ())}
     with pytest.raises(NotRunning, match="there is no run here"):
         await one.call(needed)
 

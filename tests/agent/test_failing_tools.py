@@ -133,7 +133,7 @@ async def test_a_time_out_of_the_tools_own_is_not_taken_for_ours(store: Store) -
 
 
 @pytest.mark.parametrize("shape", [str, lambda text: {"text": text}, lambda text: [text, text]])
-async def test_of_a_flood_the_beginning_and_the_end_are_kept_and_how_much_is_missing(
+async def test_of_a_flood_the_model_is_shown_the_beginning_and_the_end_and_the_log_has_all(
     store: Store, shape: Any
 ) -> None:
     @tool
@@ -144,9 +144,10 @@ async def test_of_a_flood_the_beginning_and_the_end_are_kept_and_how_much_is_mis
     made, model = agent(store, [step(("flood", {})), "done"], [flood], limits=Limits(tool_output=1000))
     result = await made.run("now this", chat="chat")
     [use] = result.tool_calls
-    assert len(use.output) < 1100
-    assert ("aaaa" in use.output, "cccc" in use.output, "left out" in use.output) == (True, True, True)
-    assert len(str(model.payloads[1]["messages"])) < 3000
+    assert use.output.count("b") == 10**6 * use.output.count("a" * 3000)
+    told = str(model.payloads[1]["messages"])
+    assert ("aaaa" in told, "cccc" in told, "characters left out" in told) == (True, True, True)
+    assert len(told) < 3000
 
 
 async def test_tools_of_a_step_run_side_by_side_and_sync_ones_on_threads(store: Store) -> None:

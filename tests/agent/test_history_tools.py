@@ -19,6 +19,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.text import text_of
+from tests.support.acting import unlabelled
 from tests.support.agent_runs import Outbox, agent, events, interrupted, ran, returned, seen, step
 from tests.support.chats import a_chat, a_store, block, turns  # noqa: F401
 
@@ -42,6 +43,7 @@ async def test_the_history_is_one_labelled_message_of_the_assistants_without_the
     await chat.new_context()
     chat, model = await ran(store, CHAT_TOOLS, load())
     [(role, text)] = [one for one in seen(model.payloads[1]) if one[1] != "now this"]
+    text = unlabelled(text)
     assert (role, text.startswith(HISTORY)) == ("assistant", True)
     lines = [line.partition("] ")[2] for line in text.removeprefix(HISTORY).splitlines()]
     assert lines == ["user: question 0", "assistant: answer 0", "user: question 1", "assistant: answer 1"]
@@ -207,6 +209,7 @@ async def test_earlier_runs_are_told_in_a_few_words_never_in_a_system_role(store
     await chat.new_context()
     chat, model = await ran(store, CHAT_TOOLS, step(("agent_load_context", {})))
     [(role, text)] = [one for one in seen(model.payloads[1]) if one[1] != "now this"]
+    text = unlabelled(text)
     assert (role, text.startswith(WORK)) == ("user", True)
     assert "question" not in model.payloads[1]["system"]
     assert text.removeprefix(WORK).splitlines() == [

@@ -6,6 +6,7 @@ import pytest
 
 from chatfold.agent import Chat, Policy, Store
 from chatfold.eventlog import Data, File, Injected, Text
+from tests.support.acting import unlabelled
 from tests.support.chats import a_chat, a_store, roles, texts, turns  # noqa: F401
 
 
@@ -22,7 +23,7 @@ async def test_what_the_model_sees_already_is_not_injected_again(chat: Chat) -> 
 async def test_a_fingerprint_of_ones_own_decides_what_is_the_same(chat: Chat) -> None:
     assert len(await chat.inject("It is 10:01.", fingerprint="clock")) == 1
     assert await chat.inject("It is 10:02.", fingerprint="clock") == []
-    assert await texts(chat) == ["It is 10:01."]
+    assert [*map(unlabelled, await texts(chat))] == ["It is 10:01."]
 
 
 async def test_in_a_new_context_it_is_allowed_again_and_back_in_the_old_one_it_is_not(chat: Chat) -> None:
@@ -41,7 +42,7 @@ async def test_when_a_compaction_or_a_rewind_has_hidden_it_it_is_allowed_again(c
     await turns(chat, 5)
     await chat.compact(Policy(keep=2))
     assert len(await chat.inject("Today is Monday.")) == 1
-    assert (await texts(chat))[-1] == "Today is Monday."
+    assert unlabelled((await texts(chat))[-1]) == "Today is Monday."
     await chat.rewind(chat.seq - 1)
     assert len(await chat.inject("Today is Monday.")) == 1
 
@@ -50,7 +51,7 @@ async def test_tasks_that_inject_the_same_at_once_inject_it_once(store: Store) -
     chats = [await store.chat("chat") for _ in range(4)]
     done = await asyncio.gather(*(chat.inject("Today is Monday.") for chat in chats * 5))
     assert sorted(map(len, done)) == [0] * 19 + [1]
-    assert await texts(chats[0]) == ["Today is Monday."]
+    assert [*map(unlabelled, await texts(chats[0]))] == ["Today is Monday."]
 
 
 async def test_it_is_still_known_after_a_restart(store: Store) -> None:
@@ -63,7 +64,8 @@ async def test_it_stands_before_the_question_and_never_inside_a_tool_block(chat:
     call = await chat.tool_call("read")
     await chat.inject("Today is Monday.")
     await chat.record(call.result("found"))
-    assert await texts(chat) == ["Today is Monday.", "look", "…", "found"]
+    first, *others = await texts(chat)
+    assert (unlabelled(first), others) == ("Today is Monday.", ["look", "…", "found"])
 
 
 async def test_what_is_injected_as_system_is_not_in_a_system_role(chat: Chat) -> None:

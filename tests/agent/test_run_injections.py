@@ -13,7 +13,7 @@ from chatfold.agent.models import Line, ModelReply, ScriptedModel
 from chatfold.agent.run_context import call_id, inject_assistant_once, inject_system_once
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Injected, RunStarted, ToolCalled, ToolReturned
-from tests.support.acting import are_proved, is_whole, users
+from tests.support.acting import are_proved, is_whole, unlabelled, users
 from tests.support.agent_runs import agent, events, ran, returned, step
 from tests.support.chats import a_store  # noqa: F401
 
@@ -39,8 +39,7 @@ async def look() -> str:
 
 def shown(payload: dict[str, Any]) -> list[str]:
     """What was injected by tools, as the model is sent it."""
-    told = [m["parts"][0]["text"] for m in payload["messages"] if m["kind"] == "injected"]
-    return [text for text in told if "requestId" not in text]
+    return [unlabelled(m["parts"][0]["text"]) for m in payload["messages"] if m["kind"] == "injected"]
 
 
 async def by_tools(store: Store) -> list[Injected]:
@@ -144,7 +143,7 @@ async def test_it_stands_right_before_the_question_in_every_later_step(store: St
     for payload in model.payloads[1:]:
         said = [m for m in payload["messages"] if m["kind"] in ("said", "injected")]
         at = next(n for n, m in enumerate(said) if m["parts"] and m["parts"][0].get("text") == "now this")
-        assert said[at - 1]["parts"][0]["text"] == "more"
+        assert unlabelled(said[at - 1]["parts"][0]["text"]) == "more"
         assert said[at - 1]["role"] == ("assistant" if role == "assistant" else "user")
         assert [m["role"] for m in said[at + 1 :]][:2] == ["assistant", "tool"]
         assert is_whole(payload)

@@ -170,7 +170,7 @@ async def test_after_chat_context_new_the_next_step_sees_the_system_text_and_the
     assert len(users(before)) == 3
     assert words(after) == [("user", question)]
     assert is_whole(after)
-    assert [m["kind"] for m in after["messages"] if m["kind"] not in ("said", "injected")] == []
+    assert [m["kind"] for m in after["messages"] if m["kind"] not in ("said", "runtime")] == []
     assert before["system"] == after["system"] != ""
 
 

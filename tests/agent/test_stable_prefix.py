@@ -14,7 +14,7 @@ from chatfold.agent.run_context import inject_assistant_once
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Text
 from chatfold.projections.prompt import first_difference
-from tests.support.acting import OpenAIScript, Paused, are_proved, users
+from tests.support.acting import OpenAIScript, Paused, are_proved, unlabelled, users
 from tests.support.agent_runs import step
 from tests.support.chats import a_store  # noqa: F401
 
@@ -87,10 +87,10 @@ async def test_what_a_tool_injects_stands_before_the_question_and_what_came_befo
     first, asked, injected, *later = model.payloads
     assert is_continued([first, asked])
     assert first_difference(asked["messages"], injected["messages"]) == len(asked["messages"]) - 1
-    assert [m["content"] for m in injected["messages"] if m["role"] != "tool" and "content" in m][-2:] == [
-        "more to know",
-        "two?",
+    *_, more, asked_now = [
+        m["content"] for m in injected["messages"] if m["role"] != "tool" and "content" in m
     ]
+    assert (unlabelled(more), asked_now) == ("more to know", "two?")
     assert is_continued([injected, *later])
     assert await are_proved(await store.chat(KEY), model)
 

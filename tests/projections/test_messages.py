@@ -33,7 +33,8 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections import Message, to_anthropic, to_openai, to_openai_responses
-from chatfold.projections.prompt import INTERRUPTED, first_difference
+from chatfold.projections.labels import INTERRUPTED
+from chatfold.projections.prompt import first_difference
 from chatfold.projections.text import text_of
 from tests.projections.test_validity import check, prompted
 from tests.support.histories import assistant, compacted, entries, user
@@ -373,7 +374,8 @@ def test_what_is_injected_is_shown_once_a_context() -> None:
         return Injected("user", fingerprint, (Text(text),))
 
     twice = (injected("rules", "r"), user("Hi"), injected("rules", "r"), injected("hints", "h"))
-    lines = ["user: rules", "user: hints", "user: Hi"]
+    label = "[Added by the application, not the user's words]"
+    lines = [f"user: {label}\nrules", f"user: {label}\nhints", "user: Hi"]
     assert told(*twice) == lines
     assert told(*twice, ContextCleared(), *twice) == lines
 

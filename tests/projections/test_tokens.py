@@ -144,6 +144,7 @@ def test_what_a_part_costs(part: Part, cost: int) -> None:
 
 SAID = (Text(WORDS), Data("n", 1))
 SAID_COST = FRAMING + estimate(WORDS) + 1
+LABEL_COST = estimate("[Added by the application, not the user's words]\n" + WORDS) - estimate(WORDS)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ SAID_COST = FRAMING + estimate(WORDS) + 1
         (MessageAdded("user", SAID, origin="internal"), SAID_COST),
         (MessageAdded("user", SAID, origin="audit"), 0),
         (ToolReturned("call-1", SAID), SAID_COST),
-        (Injected("user", "f", SAID), SAID_COST),
+        (Injected("user", "f", SAID), SAID_COST + LABEL_COST),
         (ToolCalled("call-1", "weather", {"city": "Oslo"}), FRAMING + 2 + estimate('{"city":"Oslo"}')),
         (Compacted(1, 9, 9, WORDS), FRAMING + estimate(WORDS)),
         (ContextRecalled("c", text=WORDS), FRAMING + estimate(WORDS)),

@@ -1,5 +1,6 @@
 """Folded again, a recording comes out as it was recorded; whatever is changed in it is named."""
 
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -21,6 +22,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.prompt import build as build_prompt
 from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.replay.redact import redact_chat
 from chatfold.replay.redact_rules import Rules
@@ -237,6 +239,22 @@ async def test_a_request_of_other_rules_is_neither_proof_nor_divergence() -> Non
 async def test_a_request_of_other_rules_is_proved_if_ours_make_the_same() -> None:
     found = await verdict(await by_other_rules())
     assert (found.ok, found.unprovable, found.proved, found.other_rules) == (True, 0, found.model_calls, ())
+
+
+async def test_requests_of_the_rules_before_the_labels_are_proved_by_those(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as then:
+        then.setattr("chatfold.agent.request.PROMPT_RULES", 2)
+        then.setattr("chatfold.agent.moment.build", partial(build_prompt, rules=2))
+        then.setattr("chatfold.projections.prompt._Block.__init__.__defaults__", (2,), raising=True)
+        chat = await talked(Store.memory())
+    asked = await first(chat, ModelCalled)
+    assert isinstance(asked.event, ModelCalled)
+    assert asked.event.rules == 2
+    assert "not the user's words" not in str((await sent(chat, 1)).payload)
+    found = await verdict(chat)
+    assert (found.ok, found.proved, found.other_rules) == (True, found.model_calls, ())
 
 
 async def test_an_entry_that_was_changed_is_named_whatever_rules_made_the_request() -> None:

@@ -120,6 +120,14 @@ def words(payload: dict[str, Any]) -> list[tuple[str, str]]:
     return [(role, "\n".join(part.get("text", "") for part in m["parts"])) for role, m in told]
 
 
+def unlabelled(text: str) -> str:
+    """What was injected, without the line that says so."""
+    label, _, said = text.partition("\n")
+    assert label.startswith("[Added by ")
+    assert label.endswith(", not the user's words]")
+    return said
+
+
 def is_whole(payload: dict[str, Any]) -> bool:
     """Is every message with calls followed by one that answers exactly these, and is there no other answer?"""
     messages = payload["messages"]

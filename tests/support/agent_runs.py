@@ -74,8 +74,9 @@ async def interrupted(chat: Chat, name: str, args: Json, *later: Event, call: st
 
 def seen(payload: dict[str, Any]) -> list[tuple[str, str]]:
     """(role, text) of the messages that the model was sent, without those of nothing but calls and results."""
-    told = [(m["role"], "\n".join(p.get("text", "") for p in m["parts"])) for m in payload["messages"]]
-    return [(role, text) for role, text in told if text and not text.startswith("Now: ")]
+    told = [m for m in payload["messages"] if m["kind"] != "runtime"]
+    texts = [(m["role"], "\n".join(p.get("text", "") for p in m["parts"])) for m in told]
+    return [(role, text) for role, text in texts if text]
 
 
 class Outbox:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 REDACTED = "[redacted]"
 INTERRUPTED = "Interrupted: no result of this call was recorded."
 SUMMARY = "Summary of the earlier conversation:\n"
+INJECTED = "[Added by the application, not the user's words]"
 LATE = "Late result of read, which had been answered as interrupted:\n"
 RECALLED = (
     "From an archived context, for reference only; it may not fit the current question:\n"
@@ -238,7 +239,7 @@ class _Prompt:
                 self.say(Message("user", f"{LATE}\n{item.text}", [item], "late", answers=missed[0]))
             case "injected" if item.name not in self.shown:
                 self.shown.add(item.name)
-                self.inject(Message("user", item.text, [item], "injected"))
+                self.inject(Message("user", f"{INJECTED}\n{item.text}", [item], "injected"))
             case "recalled":
                 label = RECALLED.format(item.name, item.reason)
                 self.say(Message("user", label + item.text, [item], "recalled"))
@@ -293,7 +294,8 @@ def recollection(messages: list[Message], mode: str) -> str:
 
 def _told(message: Message) -> Iterable[str]:
     if message.text:
-        yield f"{message.role}: {message.text}"
+        who = message.role if message.kind in ("said", "internal") else message.kind
+        yield f"{who}: {message.text}"
     for call in message.calls:
         yield f"assistant called read: {_arguments(call) or 'null'}"
     for _, result in message.results:
