@@ -65,8 +65,8 @@ async def test_no_recall_and_no_preview_quotes_it(store: Store) -> None:
     await chat.inject("Metres are meant.", source="units")
     await chat.new_context("another")
     for mode in ("summary", "recent", "full"):
-        entry = await chat.recall("main", mode)  # type: ignore[arg-type]
-        told = entry.event.text  # type: ignore[union-attr]
+        entry = await chat.recall("main", mode)
+        told = str(entry.event)
         assert "user: question 1" in told
         assert "Now: " not in told
         assert "user: [Added" not in told

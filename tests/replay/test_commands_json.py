@@ -106,7 +106,7 @@ def test_what_is_inside_of_a_context_and_of_a_comparison(store: Path) -> None:
     seen = one(store, "context", CHAT)
     assert all(" ".join(item) == ITEM for item in seen["items"])
     assert " ".join(seen["archive"][0]) == ARCHIVED
-    assert seen["tokens"] == {"count": 54, "estimated": True}
+    assert seen["tokens"] == {"count": 64, "estimated": True}
     difference = one(store, "diff", f"{CHAT}@c1^..c1")
     assert " ".join(difference["before"]) == SIDE
     assert " ".join(difference["left"][0]) == ITEM

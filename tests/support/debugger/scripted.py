@@ -27,6 +27,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.projections.contexts import MAIN
+from chatfold.projections.shapes import PROMPT_RULES
 from tests.support.clock import TickingClock
 
 CHAT, FORK, WIDE = "lexer-bug", "lexer-bug-what-if", "日本語"
@@ -91,7 +92,9 @@ async def _lexer(chat: Chat) -> None:
 async def _asked(chat: Chat, run: str, error: str = "") -> None:
     """A request, as an agent records it, and its answer."""
     mark = fingerprint(scripted_payload(Request(_SYSTEM, await chat.messages())))
-    asked = ModelCalled("scripted", mark, {**_MARKS, "noted": {"system": 5, "tools": 6}}, (), "scripted")
+    asked = ModelCalled(
+        "scripted", mark, {**_MARKS, "noted": {"system": 5, "tools": 6}}, (), "scripted", PROMPT_RULES
+    )
     usage = {} if error else {"input_tokens": 40 + chat.seq, "output_tokens": 7}
     await chat.record(asked, run=run)
     await chat.record(ModelReturned(usage, "" if error else "stop", error), run=run)
