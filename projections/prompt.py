@@ -110,12 +110,12 @@ class Message(msgspec.Struct, frozen=True, dict=True):
         return self.kind in ("injected", "runtime")
 
 
-def messages(view: View, entries: Iterable[Entry], *, rules: int = PROMPT_RULES) -> tuple[Message, ...]:
-    """``entries``: at least those of the window, in order; others are skipped. ``rules``: the number of the prompt rules."""
+def messages(view: View, entries: Iterable[Entry], *, rules: int | None = None) -> tuple[Message, ...]:
+    """``entries``: at least those of the window, in order; others are skipped. ``rules``: those of another number."""
     return build(window(view[contexts], view.seq), entries, rules=rules).messages
 
 
-def build(window: Window, entries: Iterable[Entry], *, rules: int = PROMPT_RULES) -> "Prompt":
+def build(window: Window, entries: Iterable[Entry], *, rules: int | None = None) -> "Prompt":
     """The same for any window."""
     block = _Block(rules)
     for entry in in_place(window, entries):
@@ -192,8 +192,8 @@ def first_difference(sent: Sequence[object], next_sent: Sequence[object]) -> int
 class _Block:
     """The messages so far, and the calls of the last step while they are being answered."""
 
-    def __init__(self, rules: int = PROMPT_RULES) -> None:
-        self.rules = rules
+    def __init__(self, rules: int | None = None) -> None:
+        self.rules = PROMPT_RULES if rules is None else rules
         self.done: list[Message] = []
         self.lead: Message | None = None  # the assistant's words, to which calls may still be added
         self.calls: list[Call] = []

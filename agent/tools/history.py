@@ -3,7 +3,7 @@
     chat_history_search     what was said and done, and is summed up, in other contexts, or taken back
     chat_load_history       the newest of what was said in the chat, in whatever context
     agent_load_context      what the last runs did, in a few words each
-    chat_tool_output        more of a result that was too long to be shown; every agent has it as soon as there is one
+    chat_tool_output        more of a result that was too long to be shown: an agent offers it as soon as there is one
 
 What is shown comes labelled, for reference only, as one message, and never in a system role: nobody's words become instructions
 by being quoted, and none can pass for another's, since only the first line of each begins at the margin. Of what does not fit,
@@ -226,9 +226,4 @@ def _time(ts: int) -> str:
     return str(ts)
 
 
-HISTORY_TOOLS: tuple[Tool, ...] = (
-    chat_history_search,
-    chat_load_history,
-    agent_load_context,
-    chat_tool_output,
-)
+HISTORY_TOOLS: tuple[Tool, ...] = (chat_history_search, chat_load_history, agent_load_context)

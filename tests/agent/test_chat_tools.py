@@ -47,7 +47,6 @@ def test_each_tool_tells_the_model_what_it_is_for_and_what_its_arguments_are() -
             "chat_context_clear_active",
         ),
         *("chat_context_recall", "chat_history_search", "chat_load_history", "agent_load_context"),
-        "chat_tool_output",
     ]
     assert all(one.description for one in CHAT_TOOLS)
     limit = named("chat_context_list").schema["properties"]["limit"]
@@ -57,7 +56,7 @@ def test_each_tool_tells_the_model_what_it_is_for_and_what_its_arguments_are() -
 
 @pytest.mark.parametrize("one", CHAT_TOOLS, ids=lambda one: one.name)
 async def test_outside_of_a_run_there_is_nothing_to_do_and_it_is_said(one: Tool) -> None:
-    needed = {name: "x" if name != "entry" else 1 for name in one.schema.get("required", ())}
+    needed = dict.fromkeys(one.schema.get("required", ()), "x")
     with pytest.raises(NotRunning, match="there is no run here"):
         await one.call(needed)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.agent import CHAT_TOOLS, Chat, Store
+from chatfold.agent import Chat, Store
 from chatfold.agent.limits import Limits
 from chatfold.agent.models import ScriptedModel
 from chatfold.agent.tools import tool
@@ -71,12 +71,6 @@ async def test_the_tool_that_shows_the_rest_is_there_as_soon_as_something_is_lef
     ]
     assert (await returned(chat))[1] == f"[characters 500 to 1200 of {len(LONG)}]\n{LONG[500:1200]}"
     assert await are_proved(chat, model)
-
-
-async def test_whoever_has_the_chats_tools_has_it_from_the_beginning(store: Store) -> None:
-    _, model = await ran(store, [read, *CHAT_TOOLS], step(("read", {})), limits=LIMITS)
-    assert offered(model.payloads[0]) == offered(model.payloads[1])
-    assert offered(model.payloads[0]).count("chat_tool_output") == 1
 
 
 async def test_a_tool_of_ones_own_of_that_name_stays(store: Store) -> None:

@@ -83,6 +83,7 @@ def old_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """The old engine's lines have no number of prompt rules, which is 1: with another, no line after a request is the same."""
     for module in (
         "agent.request",
+        "projections.prompt",
         "replay.verify.requests",
         "replay.verify.verdict",
         "replay.verify.rehearsal",

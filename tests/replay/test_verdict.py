@@ -1,6 +1,5 @@
 """Folded again, a recording comes out as it was recorded; whatever is changed in it is named."""
 
-from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -22,7 +21,6 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.prompt import build as build_prompt
 from chatfold.projections.shapes import PROMPT_RULES
 from chatfold.replay.redact import redact_chat
 from chatfold.replay.redact_rules import Rules
@@ -245,9 +243,8 @@ async def test_requests_of_the_rules_before_the_labels_are_proved_by_those(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as then:
-        then.setattr("chatfold.agent.request.PROMPT_RULES", 2)
-        then.setattr("chatfold.agent.moment.build", partial(build_prompt, rules=2))
-        then.setattr("chatfold.projections.prompt._Block.__init__.__defaults__", (2,), raising=True)
+        for module in ("agent.request", "projections.prompt"):
+            then.setattr(f"chatfold.{module}.PROMPT_RULES", 2)
         chat = await talked(Store.memory())
     asked = await first(chat, ModelCalled)
     assert isinstance(asked.event, ModelCalled)
