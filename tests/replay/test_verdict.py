@@ -249,7 +249,7 @@ async def test_requests_of_the_rules_before_the_labels_are_proved_by_those(
     asked = await first(chat, ModelCalled)
     assert isinstance(asked.event, ModelCalled)
     assert asked.event.rules == 2
-    assert "not the user's words" not in str((await sent(chat, 1)).payload)
+    assert "not the user's words" not in str((await rebuild_request(chat, 1)).payload)
     found = await verdict(chat)
     assert (found.ok, found.proved, found.other_rules) == (True, found.model_calls, ())
 
