@@ -196,7 +196,7 @@ class _History:
         left = Left(seq, self.known.turn_at(seq), control.kind, number, to=control.id, title=title)
         match self.causes.get(seq):
             case Compacted(trigger=trigger, summary=summary):
-                share = survived(text, summary)
+                share = survival(text, summary).share
                 return msgspec.structs.replace(left, trigger=trigger, summary=summary, survived=share)
             case event:
                 return msgspec.structs.replace(left, reason=getattr(event, "reason", ""))
@@ -211,10 +211,6 @@ class Survival(msgspec.Struct, frozen=True):
 
     share: float
     words: tuple[str, ...]
-
-
-def survived(text: str, summary: str) -> float:
-    return survival(text, summary).share
 
 
 def survival(text: str, summary: str) -> Survival:

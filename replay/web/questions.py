@@ -14,7 +14,7 @@ from chatfold.replay.inspect.diff import Comparison, compare
 from chatfold.replay.inspect.entries import row
 from chatfold.replay.inspect.forks import family
 from chatfold.replay.inspect.items import Item
-from chatfold.replay.inspect.why import Now, Trace, Traces, survived, trace
+from chatfold.replay.inspect.why import Now, Trace, Traces, survival, trace
 from chatfold.replay.verify.divergence import Verdict
 from chatfold.replay.web.desk import Desk, OpenChat
 
@@ -35,7 +35,9 @@ async def difference(before: Moment, after: Moment) -> Difference:
     if len(steps) == 1 and before.key == after.key:
         texts = await _texts(before, found.left)
         words = {
-            item.seq: survived(texts.get(item.seq, ""), steps[0].summary) for item in found.left if item.seq
+            item.seq: survival(texts.get(item.seq, ""), steps[0].summary).share
+            for item in found.left
+            if item.seq
         }
     return Difference(found, words)
 

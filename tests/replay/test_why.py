@@ -24,7 +24,7 @@ from chatfold.projections.spans import includes
 from chatfold.projections.tokens import of_event
 from chatfold.replay.inspect.address import address
 from chatfold.replay.inspect.points import seq_of
-from chatfold.replay.inspect.why import Trace, survived, trace
+from chatfold.replay.inspect.why import Trace, survival, trace
 from tests.support.debugger.told import long_talk, memory, told
 from tests.support.histories import talks
 
@@ -162,8 +162,8 @@ async def test_words_are_looked_for_if_nothing_holds_the_very_text() -> None:
 
 
 def test_how_much_of_a_text_survives_in_a_summary() -> None:
-    assert survived("keep Vendor/ as it is", "KEEP vendor as it is, please") == 1
-    assert survived("keep keep vendor", "keep") == 0.5
-    assert survived("部署脚本", "部署脚本在哪里") == 1
-    assert survived("部署脚本", "脚本") == pytest.approx(1 / 3)
-    assert survived("…", "…") == 0
+    assert survival("keep Vendor/ as it is", "KEEP vendor as it is, please").share == 1
+    assert survival("keep keep vendor", "keep").share == 0.5
+    assert survival("部署脚本", "部署脚本在哪里").share == 1
+    assert survival("部署脚本", "脚本").share == pytest.approx(1 / 3)
+    assert survival("…", "…").share == 0
