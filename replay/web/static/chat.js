@@ -73,6 +73,7 @@ export async function open(key) {
     const ahead = named && !isAlone() ? fetchAhead(key, Number(named[1])) : null;
     const { chat } = await get("chat", { chat: key });
     const at = await seqOf(chat, place.value.at);
+    await resolveMark(chat);
     const lines = ahead ?? (isAlone() ? null : fetchAhead(key, at));
     await Promise.race([lines, rest(SOON)]); // with its lines the list is drawn once
     if (mine !== opening) return;
@@ -131,6 +132,12 @@ async function seqOf(chat, at) {
   return (await ask("point", { chat: chat.key, at: found ? found[1] : at })).seq;
 }
 
+/** A of the address may be any point of the grammar; from then on it is an event. @param {Info} chat */
+async function resolveMark(chat) {
+  const { a } = place.value;
+  if (a && !isAlone() && !/^e\d+$/.test(a)) go({ a: `e${await seqOf(chat, a)}` }, { step: true });
+}
+
 /** Moves the cursor. @param {number} seq @param {{step?: boolean} & Partial<import("./address.js").Place>} [how] */
 export function moveTo(seq, { step = false, ...change } = {}) {
   const to = Math.min(Math.max(seq, 0), end.value);
@@ -165,6 +172,7 @@ export async function followAddress() {
   if (!chat) return;
   try {
     cursor.value = await seqOf(chat, place.value.at);
+    await resolveMark(chat);
   } catch (error) {
     trouble.value = asProblem(error);
   }

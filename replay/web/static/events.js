@@ -57,7 +57,7 @@ export function Events() {
   useLayoutEffect(() => view.current?.show(count, at, count ? headerOf(rows) : null));
   return html`<section class="events" aria-label="Events">
     <${ListBar} rows=${rows} view=${view} />
-    <div class="list" ref=${list} style=${{ "--digits": String(end.value).length }} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${count} aria-colcount="1" aria-activedescendant=${at >= 0 ? `row-${at}` : undefined}></div>
+    <div class="list" ref=${list} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${count} aria-colcount="1" aria-activedescendant=${at >= 0 ? `row-${at}` : undefined}></div>
     ${!count && end.value > 0 && html`<${Empty} />`}
     ${coming.value && html`<p class="coming" aria-live="off"><span class="dot"></span><span class="said cut">${oneLine(coming.value.slice(-200))}</span></p>`}
     ${unseen.value > 0 && html`<button class="button primary new-events" onClick=${followNow}>${counted(unseen.value, "new event")} <kbd>F</kbd></button>`}

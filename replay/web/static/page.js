@@ -44,7 +44,7 @@ function Main() {
   if (trouble.value && !chat) return html`<div class="main"><${Top} /><${Trouble} problem=${trouble.value} /></div>`;
   if (!chat) return html`<div class="main"><${Top} /></div>`;
   const showsList = !isNarrow.value || showsEvents.value;
-  return html`<div class="main">
+  return html`<div class="main" style=${{ "--digits": String(end.value).length }}>
     <${Top} />
     ${link.value === "lost" && html`<${Stopped} />`}
     ${trouble.value && html`<div class="strip" role="alert"><${Sign} name="warning" /> ${trouble.value.message}</div>`}

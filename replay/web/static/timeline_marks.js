@@ -2,7 +2,7 @@
 import { computed, html } from "./vendor/preact.js";
 import { box, cursor, forks, info, moveTo } from "./chat.js";
 import { upto } from "./columns.js";
-import { grouped, short } from "./format.js";
+import { counted, grouped, short } from "./format.js";
 import { arrived, lineOf } from "./lines.js";
 import { Sign } from "./signs.js";
 import { oneLine } from "./text.js";
@@ -66,6 +66,7 @@ export function Band({ columns, scale, width }) {
     found.push(html`<div class=${changes[i].id === "main" ? "first" : ""} key=${i} style=${{ left: `${left}px`, width: `${Math.max(1, right - left - 1)}px` }}>
       ${right - left > 26 && html`${i > 0 && html`<${Sign} name="switched" />`}<span class="said cut">${oneLine(name)}</span>`}</div>`);
   }
+  if (!found.length) found.push(html`<div class="first" style=${{ left: 0, width: `${width}px` }}>${counted(new Set(changes.map((one) => one.id)).size, "context")}, too close to be told apart</div>`);
   return html`<div class="band" aria-hidden="true">${found}</div>`;
 }
 

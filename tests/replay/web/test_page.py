@@ -117,6 +117,14 @@ def test_the_address_holds_all_of_it_and_back_goes_back(browser: Browser, server
         is_at(page, 95)
 
 
+def test_two_calls_are_compared_by_their_names(browser: Browser, server: Server) -> None:
+    with looking(browser, server, f"/c/{CHAT}?at=m30&a=m28&tab=diff") as page:
+        seqs = [server.ask("point", chat=CHAT, at=name)["seq"] for name in ("m28", "m30")]
+        expect(page.locator(".points")).to_have_text(f"A e{seqs[0]} to B e{seqs[1]}", use_inner_text=True)
+        expect(page.locator("#pane")).to_contain_text("Prompt cache:")
+        expect(page.locator(".difference-list")).to_contain_text("edit_file")
+
+
 def test_a_compaction_says_what_left_and_what_was_kept(browser: Browser, server: Server) -> None:
     with looking(browser, server, f"/c/{CHAT}?at=c1&tab=diff") as page:
         pane = page.locator("#pane")
