@@ -6,6 +6,7 @@ import { box, coming, cursor, divergence, end, following, info, mark, moveTo, un
 import { FAILED, TURN, upto } from "./columns.js";
 import { clock, counted, grouped, short, since } from "./format.js";
 import { kindsOf, KindFilter } from "./filter.js";
+import { lastSeen } from "./last_seen.js";
 import { arrived, lineOf } from "./lines.js";
 import { Note } from "./note.js";
 import { Rows } from "./rows.js";
@@ -53,7 +54,7 @@ export function Events() {
   const count = rows ? rows.length : end.value;
   const seq = cursor.value;
   const at = rowOf(rows, seq);
-  void [arrived.value, mark.value, divergence.value, hits.value, coming.value];
+  void [arrived.value, mark.value, divergence.value, hits.value, coming.value, lastSeen.value];
   useLayoutEffect(() => view.current?.show(count, at, count ? headerOf(rows) : null));
   return html`<section class="events" aria-label="Events">
     <${ListBar} rows=${rows} view=${view} />
@@ -124,6 +125,8 @@ function drawRow(row, at) {
   if (isFuture) classes.push("future");
   if (failed) classes.push("failed");
   if (divergence.value && (seq === divergence.value || answer === divergence.value)) classes.push("divergent");
+  const isNew = lastSeen.value > 0 && seq > lastSeen.value && (at === 0 || seqAt(at - 1) <= lastSeen.value);
+  if (isNew) classes.push("first-new");
   const asWas = `${seq} ${classes.join(" ")} ${line ? 1 : 0} ${mark.value === seq} ${answer} ${columns?.count === end.value} ${hits.value.query} ${failed && answer ? lineOf(info.value?.key ?? "", answer)?.seq : ""}`;
   row.id = `row-${at}`;
   if (row.dataset.was === asWas) return;
@@ -131,6 +134,7 @@ function drawRow(row, at) {
   row.className = classes.join(" ");
   row.setAttribute("aria-rowindex", String(at + 1));
   row.setAttribute("aria-selected", String(isCursor));
+  row.title = isNew ? "New since you looked last" : "";
   const [mark_, number, sign, says, tokens, time] = row.children;
   mark_.textContent = mark.value === seq ? "A" : "";
   number.textContent = String(seq);

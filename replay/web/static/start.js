@@ -3,6 +3,7 @@ import { computed, effect, html, render, untracked } from "./vendor/preact.js";
 import { follow, place } from "./address.js";
 import { asProblem, info, open, store, trouble } from "./chat.js";
 import { listenToKeys } from "./keys.js";
+import { keepSeen, recallSeen } from "./last_seen.js";
 import { listen, stop } from "./live.js";
 import { Page } from "./page.js";
 import { ask, blockValue, findBlocks, isAlone } from "./source.js";
@@ -15,6 +16,7 @@ function start() {
   const asked = isAlone() ? blockValue("store") : ask("store");
   asked.then((value) => (store.value = value), (error) => (trouble.value = asProblem(error)));
   openChats();
+  addEventListener("pagehide", keepSeen);
   const root = document.getElementById("page");
   if (root) render(html`<${Page} />`, root);
   listenToKeys();
@@ -32,9 +34,12 @@ function openChats() {
 /** @param {string} chat */
 async function show(chat) {
   stop();
+  keepSeen();
   if (chat) {
     await open(chat);
-    if (info.value && !trouble.value) listen(info.value.key);
+    if (!info.value || trouble.value) return;
+    recallSeen();
+    listen(info.value.key);
   } else info.value = trouble.value = null;
 }
 

@@ -168,6 +168,21 @@ def test_the_pieces_of_an_answer_that_is_coming_are_passed_on() -> None:
     assert b"The answer stands" in append
 
 
+def test_what_is_new_since_the_last_look_is_marked(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 10)
+    with serving(store, tmp_path) as server, looking(browser, server, "/c/talk") as page:
+        expect(page.locator(".list .here")).to_contain_text("said 9")
+        expect(page.locator(".cursor")).to_be_visible()
+        expect(page.locator(".first-new")).to_have_count(0)
+        page.goto(server.base)
+        expect(page.locator(".home-row")).to_be_visible()
+        _chat(store, 5)
+        page.goto(f"{server.base}/c/talk")
+        expect(page.locator(".first-new")).to_have_attribute("title", "New since you looked last")
+        expect(page.locator(".first-new .seq")).to_have_text("11")
+
+
 def test_a_fork_is_made_if_the_page_may(browser: Browser, tmp_path: Path) -> None:
     store = tmp_path / "store"
     _chat(store, 9)
