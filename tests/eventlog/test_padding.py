@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import chatfold.eventlog.files
 from chatfold.eventlog import DiskFull, FileStorage, Log, Noted, check, scan
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.files.reader import LogReader
@@ -53,6 +54,30 @@ async def pad(log: Log, root: Path) -> list[str]:
 
 def said_in(root: Path) -> list[str]:
     return [entry.event.name for entry in scan(root / "chats" / "chat") if isinstance(entry.event, Noted)]
+
+
+# --- where padding must be thought of --------------------------------------------------------------------
+
+SIZES = {
+    "cache": "a cache has no padding",
+    "check": "how many bytes are torn",
+    "continuity": "the ends of a full segment, which has none",
+    "disk": "all of a small file, and how a file looks",
+    "listing": "how a segment looks, with its times: within room, only these change",
+    "log_end": "is there anything after the lines? Then it is read and judged",
+    "offsets": "of a full segment",
+    "reader": "is there much to read? And the end of a full segment",
+    "recovery": "what follows the lines, to be judged",
+    "seal": "the end of a full segment; of another, no seal stands there",
+    "segment_writer": "how much room there is",
+}
+"""Who looks at the size of a file, and why that is not the end of the log."""
+
+
+def test_nobody_takes_the_size_of_a_segment_for_the_end_of_the_log() -> None:
+    files = Path(chatfold.eventlog.files.__file__).parent
+    found = {path.stem for path in files.glob("*.py") if "st_size" in path.read_text()}
+    assert found == SIZES.keys(), "say above why padding does no harm there"
 
 
 # --- who pads, how much, and until when ------------------------------------------------------------------
