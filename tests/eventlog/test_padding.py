@@ -345,3 +345,23 @@ async def test_every_way_of_reading_passes_over_padding(root: Path) -> None:
             for seq in range(1, len(said) + 1):
                 [found] = [entry async for entry in other.read("chat", seq, seq)]
                 assert found.event == Noted(said[seq - 1], TEXT)
+
+
+async def test_the_listing_sees_what_is_written_over_padding(root: Path) -> None:
+    """The file keeps its size."""
+    async with opened(root) as log, opened(root) as other:
+        await pad(log, root)
+
+        async def token() -> str:
+            await asyncio.sleep(0.05)  # before that, each look has a token of its own
+            [row] = [row async for page in other.storage.chats() for row in page.rows]
+            return row.token
+
+        size, tokens = last_segment(root).stat().st_size, set[str]()
+        for number in range(4):
+            found = await token()
+            assert await token() == found
+            tokens.add(found)
+            await say(log, [number], text="")
+            assert last_segment(root).stat().st_size == size
+        assert len(tokens) == 4
