@@ -12,8 +12,10 @@ def check(name: str, value: object, *kinds: Any, expected: str) -> None:
 
 
 def check_fields(struct: msgspec.Struct) -> None:
-    """TypeError, with the name of the field, unless the values are of the types that the struct says."""
+    """TypeError, with the name of the field, unless the values are of the types that the struct says; ValueError below 0."""
     for field in msgspec.structs.fields(struct):
         kind = int | float if field.type is float else field.type
-        name = getattr(field.type, "__name__", str(field.type))
-        check(f"{type(struct).__name__}({field.name}=…)", getattr(struct, field.name), kind, expected=name)
+        given, value = f"{type(struct).__name__}({field.name}=…)", getattr(struct, field.name)
+        check(given, value, kind, expected=getattr(field.type, "__name__", str(field.type)))
+        if value is not None and value < 0:
+            raise ValueError(f"{given}: expected a number from 0 on, got {value!r}")

@@ -38,6 +38,14 @@ def test_it_is_refused_when_it_is_made(make: Callable[[], Any], says: str) -> No
 
 
 @pytest.mark.parametrize(
+    "make", [lambda: Policy(keep=-1), lambda: Policy(budget=-1), lambda: Limits(grace=-0.5)]
+)
+def test_a_number_below_zero_is_refused(make: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match="expected a number from 0 on, got -"):
+        make()
+
+
+@pytest.mark.parametrize(
     ("use", "says"),
     [
         (lambda chat: chat.record(user("x"), after="x"), "after: expected a seq, got 'x'"),
