@@ -167,24 +167,20 @@ async def use_tool(tool: Tool, args: Json, *, seconds: float) -> Outcome:
 
 def _keep(value: Any) -> Outcome:
     """What a tool returned, as a log can hold it; raises if none can."""
-    outcome = value if isinstance(value, Outcome) else Outcome(_parts(value), _says_failed(value))
+    if isinstance(value, Outcome):
+        outcome = value
+    else:
+        try:
+            parts = result_parts(value)
+        except InvalidEvent:
+            parts = (Text(repr(value)),)
+        outcome = Outcome(parts, failed=isinstance(value, dict) and value.get("success") is False)
     encode_event(ToolReturned("", outcome.parts))
     return outcome
 
 
 def fail(text: str) -> Outcome:
     return Outcome((Text(text),), failed=True)
-
-
-def _says_failed(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("success") is False
-
-
-def _parts(value: Any) -> tuple[Part, ...]:
-    try:
-        return result_parts(value)
-    except InvalidEvent:
-        return (Text(repr(value)),)
 
 
 def by_name(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
