@@ -14,7 +14,7 @@ from benchmarks.summary import tell_all_jobs, tell_first_jobs
 README = HERE.parent / "README.md"
 MEASURED = HERE.parent / "docs" / "benchmarks.md"
 FAULTS = HERE.parent / "docs" / "faults.md"
-_PARTS = ("eventlog", "projections", "replay", "imports")
+_PARTS = ("eventlog", "projections", "replay", "imports", "postgres")
 _NONE = "Not measured yet."
 
 

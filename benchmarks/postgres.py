@@ -39,7 +39,7 @@ def rows(folder: Path, quick: bool) -> Iterator[Row]:  # noqa: ARG001
     try:
         cluster.start()
         cluster.execute(TABLES)
-        bench = _Bench(cluster, rounds=3 if quick else 7, seconds=0.3 if quick else 1.0)
+        bench = _Bench(cluster, rounds=3 if quick else 7, seconds=0.3 if quick else 0.5)
         for size, big in _SIZES.items():
             yield from bench.appends(size, big=big)
         yield from bench.peers()
@@ -76,10 +76,12 @@ class _Bench:
             yield compared(f"{what}, with an id", "appends/s", samples, *pair, at_least(0.7))
 
     def one_chat(self) -> Iterator[Row]:
+        """Next to bare writers of one row: whatever does the writing, those who share a row wait for each other."""
         progress("append to one chat")
         slow: list[float] = []
         cases: dict[str, Case] = {
             "bare on one row": partial(self._processes, "shared", _WRITERS, big=False),
+            "bare 1": partial(self._bare, 1, big=False),
             "one process": partial(self._ours, _WRITERS, 1, big=False),
             "processes": partial(self._processes, "storage", _WRITERS, big=False, slow=slow),
         }
@@ -91,6 +93,7 @@ class _Bench:
         yield compared(
             f"{what}, a process each", "appends/s", samples, "processes", "bare on one row", at_least(0.3)
         )
+        yield compared(f"{what}, a process each", "appends/s", samples, "processes", "bare 1")
         yield limited(f"{what}, a process each, p99", "ms", slow, "", at_most(80))
 
     def _bare(self, writers: int, *, big: bool) -> float:
