@@ -27,7 +27,7 @@ export function Top() {
     ${chat && html`<${VerdictChip} />`}
     ${chat && !isAlone() && html`<button class="chip live" title=${following.value ? "Follows the end. F stops that." : "F follows the end"} onClick=${() => { following.value = !following.value; if (following.value) moveTo(end.value); }}>
       <span class=${`dot ${link.value === "live" ? "" : "off"}`}></span><span>${following.value ? "Following" : "Live"}</span></button>`}
-    ${chat && !isAlone() && html`<button class="search-button" onClick=${() => (isFinding.value = true)}><${Sign} name="search" /><span class="grow">Search</span><kbd>/</kbd></button>`}
+    ${chat && !isAlone() && html`<button class="search-button" aria-label="Search in this chat" onClick=${() => (isFinding.value = true)}><${Sign} name="search" /><span class="grow">Search</span><kbd>/</kbd></button>`}
     <button class="icon" aria-label="Dark or light" onClick=${turnTheme}><${Sign} name="theme" /></button>
     <button class="icon help" aria-label="Keys" onClick=${() => (sheet.value = "keys")}>?</button>
   </header>`;

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -31,7 +32,17 @@ SCREENS = {
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("screen", SCREENS)
 def test_axe_finds_nothing(browser: Browser, server: Server, screen: str, theme: str) -> None:
-    with looking(browser, server, SCREENS[screen], color_scheme=theme, bypass_csp=True) as page:
+    check(browser, server, screen, color_scheme=theme)
+
+
+@pytest.mark.skipif(not _AXE, reason="needs axe-core from npm: CHATFOLD_AXE=…/axe.min.js")
+@pytest.mark.parametrize("screen", ["home", "context", "messages", "compaction", "tree", "why", "replay"])
+def test_axe_finds_nothing_on_a_phone(browser: Browser, server: Server, screen: str) -> None:
+    check(browser, server, screen, viewport={"width": 390, "height": 844})
+
+
+def check(browser: Browser, server: Server, screen: str, **options: Any) -> None:
+    with looking(browser, server, SCREENS[screen], bypass_csp=True, **options) as page:
         expect(page.locator("#pane, .home-row, .hit").first).to_be_visible()
         expect(page.locator("#pane .loading")).to_have_count(0)
         page.wait_for_timeout(400)
