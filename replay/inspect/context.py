@@ -8,12 +8,12 @@ A page and a delta cost what they show: the items of a prompt that goes on are m
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from chatfold.agent import Moment
 from chatfold.projections import IndexRow, Tokens, contexts
-from chatfold.projections.context import Context
 from chatfold.projections.tokens import Counter, estimate
 from chatfold.replay.inspect.items import Item, Kind, by_kind, items_of
 from chatfold.replay.inspect.points import number_controls
@@ -28,56 +28,43 @@ class InForce(msgspec.Struct, frozen=True):
     last: int
 
 
-class Inspected(msgspec.Struct, frozen=True):
-    """The active context of a chat at a moment, and what is archived there."""
+class Seen(msgspec.Struct, frozen=True):
+    """A context of a chat at a moment: what is known of all of it."""
 
     chat: str
     seq: int
     turn: int
     id: str
     title: str
-    items: tuple[Item, ...]
     tokens: Tokens
     by_kind: dict[Kind, int]  # tokens; only the kinds that are there
     compactions: tuple[InForce, ...]
-    archive: tuple[IndexRow, ...]  # last left first
     shelved: int  # contexts on the shelf, with those that are not listed
 
 
-class ContextPage(msgspec.Struct, frozen=True):
-    """The items ``first`` … of a context, and the totals of all ``count`` of them."""
+class Inspected(Seen, frozen=True):
+    """All of its items, and what is archived there."""
 
-    chat: str
-    seq: int
-    turn: int
-    id: str
-    title: str
+    items: tuple[Item, ...]
+    archive: tuple[IndexRow, ...]  # last left first
+
+
+class ContextPage(Seen, frozen=True):
+    """Its items ``first`` …, of ``count``."""
+
     first: int
     count: int
     items: tuple[Item, ...]
-    tokens: Tokens
-    by_kind: dict[Kind, int]
-    compactions: tuple[InForce, ...]
-    shelved: int
 
 
-class ContextDelta(msgspec.Struct, frozen=True):
+class ContextDelta(Seen, frozen=True):
     """The items of ``before`` with ``removed`` of them taken out at the index ``at``, and ``added`` put there, are those of ``seq``."""
 
-    chat: str
     before: int
-    seq: int
-    turn: int
-    id: str
-    title: str
     at: int
     removed: int
     added: tuple[Item, ...]
     count: int
-    tokens: Tokens
-    by_kind: dict[Kind, int]
-    compactions: tuple[InForce, ...]
-    shelved: int
 
 
 async def context_of(
@@ -86,20 +73,8 @@ async def context_of(
     """What the model sees of the active context, or would see of another; ``rows``: the most of the archive."""
     now = await moment.now()
     items = items_of(await now.messages(context=context_id), count)
-    context = _context(now, context_id)
-    return Inspected(
-        now.key,
-        now.seq,
-        (await now.history()).turn_at(now.seq),
-        context.id,
-        context.title,
-        items,
-        _tokens(items, count),
-        by_kind(items),
-        await _in_force(now, context.id),
-        tuple(await now.contexts(rows)),
-        len(now[contexts].shelf),
-    )
+    archive = tuple(await now.contexts(rows))
+    return Inspected(**await _totals(now, context_id, items, count), items=items, archive=archive)
 
 
 async def context_page(
@@ -113,22 +88,9 @@ async def context_page(
     """``first``: an index; a negative one counts from the end, so that -200 gives the newest 200."""
     now = await moment.now()
     items = items_of(await now.messages(context=context_id), count)
-    context = _context(now, context_id)
     first = max(0, len(items) + first) if first < 0 else first
-    return ContextPage(
-        now.key,
-        now.seq,
-        (await now.history()).turn_at(now.seq),
-        context.id,
-        context.title,
-        first,
-        len(items),
-        items[first : first + most],
-        _tokens(items, count),
-        by_kind(items),
-        await _in_force(now, context.id),
-        len(now[contexts].shelf),
-    )
+    totals = await _totals(now, context_id, items, count)
+    return ContextPage(**totals, first=first, count=len(items), items=items[first : first + most])
 
 
 async def context_delta(before: Moment, after: Moment, *, count: Counter = estimate) -> ContextDelta:
@@ -136,22 +98,13 @@ async def context_delta(before: Moment, after: Moment, *, count: Counter = estim
     one, other = await before.now(), await after.now()
     old, new = items_of(await one.messages(), count), items_of(await other.messages(), count)
     at, kept = common_ends(old, new)
-    context = _context(other, None)
     return ContextDelta(
-        other.key,
-        one.seq,
-        other.seq,
-        (await other.history()).turn_at(other.seq),
-        context.id,
-        context.title,
-        at,
-        len(old) - at - kept,
-        new[at : len(new) - kept],
-        len(new),
-        _tokens(new, count),
-        by_kind(new),
-        await _in_force(other, context.id),
-        len(other[contexts].shelf),
+        **await _totals(other, None, new, count),
+        before=one.seq,
+        at=at,
+        removed=len(old) - at - kept,
+        added=new[at : len(new) - kept],
+        count=len(new),
     )
 
 
@@ -164,13 +117,23 @@ def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, in
     return first, last
 
 
-def _context(now: Moment, context_id: str | None) -> Context:
+async def _totals(
+    now: Moment, context_id: str | None, items: Sequence[Item], count: Counter
+) -> dict[str, Any]:
+    """The fields of ``Seen``."""
     state = now[contexts]
-    return state.active if context_id in (None, state.active.id) else state.shelf[str(context_id)]
-
-
-def _tokens(items: Sequence[Item], count: Counter) -> Tokens:
-    return Tokens(sum(item.tokens for item in items), count is estimate)
+    context = state.active if context_id in (None, state.active.id) else state.shelf[str(context_id)]
+    return {
+        "chat": now.key,
+        "seq": now.seq,
+        "turn": (await now.history()).turn_at(now.seq),
+        "id": context.id,
+        "title": context.title,
+        "tokens": Tokens(sum(item.tokens for item in items), count is estimate),
+        "by_kind": by_kind(items),
+        "compactions": await _in_force(now, context.id),
+        "shelved": len(state.shelf),
+    }
 
 
 async def _in_force(now: Moment, id: str) -> tuple[InForce, ...]:
