@@ -5,6 +5,7 @@ It binds 127.0.0.1 and nothing else. From another machine: ``ssh -L 8742:127.0.0
 
 import asyncio
 import errno
+import logging
 import socket
 import webbrowser
 from collections.abc import Callable
@@ -70,6 +71,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._ended.set()
+        logging.getLogger("uvicorn.error").disabled = True  # a question that is cut off now is no error
         super().handle_exit(sig, frame)
 
 

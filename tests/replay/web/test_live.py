@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from chatfold import Store, assistant, user
 from chatfold.replay.web.desk import Desk
 from chatfold.replay.web.live import tail
 from tests.replay.web.browser import looking
-from tests.replay.web.serving import apart, serving
+from tests.replay.web.serving import Server, apart, serving
 
 _WRITER = """
 import asyncio, sys
@@ -26,6 +29,21 @@ async def main():
         for number in range(int(sys.argv[2])):
             await chat.record(user(f"from another process {number}"))
 asyncio.run(main())
+"""
+
+_SLOW = """
+import asyncio
+from starlette.applications import Starlette
+from starlette.routing import Route
+from chatfold.replay.web import serving
+async def answer(_):
+    print("asked", flush=True)
+    await asyncio.sleep(60)
+serving.make_app = lambda *_, **__: Starlette(routes=[Route("/{path:path}", answer)])
+try:
+    asyncio.run(serving.serve(None, browser=False, port=0, say=lambda text: print(text, flush=True)))
+except KeyboardInterrupt:
+    pass
 """
 
 pytestmark = pytest.mark.campaign  # a browser takes seconds
@@ -84,6 +102,26 @@ def test_ctrl_c_ends_at_once_with_a_page_open(browser: Browser, tmp_path: Path) 
         assert server.end() == 130
         assert time.monotonic() - began < 5
         assert "Traceback" not in (server.process.stderr.read() if server.process.stderr else "")
+
+
+def test_ctrl_c_cuts_off_a_long_question_without_a_word(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SLOW],
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    server = Server(process, process.stdout.readline().split()[-1])
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(server.get, "/slow")
+        while "asked" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        asked.exception()
+    assert said == ""
 
 
 def test_a_chat_that_is_deleted_while_looking_is_said_to_be_gone(browser: Browser, tmp_path: Path) -> None:
