@@ -16,11 +16,11 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.views import MEMORY, Opened, entries_of, fold_on
 from chatfold.eventlog import Entry, Log, SearchHit, ToolCalled
 from chatfold.projections import (
+    ArchiveRow,
     Cut,
-    Execution,
-    IndexRow,
     Message,
     Projection,
+    RunDigest,
     View,
     Window,
     calls,
@@ -29,12 +29,12 @@ from chatfold.projections import (
     outline,
     start,
 )
-from chatfold.projections.archive import archived, index, previews
+from chatfold.projections.archive import archive_rows, preview_seqs, shelved_contexts
 from chatfold.projections.contexts import window
 from chatfold.projections.cutting import cut
 from chatfold.projections.history import History
 from chatfold.projections.prompt import Prompt, build
-from chatfold.projections.runs import WINDOW, digests
+from chatfold.projections.runs import WINDOW, run_digests
 from chatfold.projections.shapes.openai import to_openai
 from chatfold.projections.spans import Spans, spans
 from chatfold.projections.tokens import Counter
@@ -263,25 +263,25 @@ class Moment:
     async def find_context(self, query: str) -> str:
         """The id of the archived context that fits best: by its title, else by what was said in it. Raises ``NoSuchContext``."""
         now = await self.now()
-        shelf = archived(now[contexts], await now.history())
+        shelf = shelved_contexts(now[contexts], await now.history())
         found = await best_context(self.log, self.key, shelf, now.seq, query)
         if found is None:
             raise NoSuchContext(f"no archived context matches {query!r}", chat=self.key, seq=now.seq)
         return found
 
-    async def contexts(self, limit: int | None = 20) -> list[IndexRow]:
+    async def contexts(self, limit: int | None = 20) -> list[ArchiveRow]:
         """The archived contexts, last left first: ids, titles, when, how many messages, and a preview of each."""
         now = await self.now()
         history = await now.history()
-        shelf = archived(now[contexts], history, limit)
-        wanted = tuple((seq, seq) for seq in previews(history, shelf))
-        return index(history, shelf, await now.read(wanted))
+        shelf = shelved_contexts(now[contexts], history, limit)
+        wanted = tuple((seq, seq) for seq in preview_seqs(history, shelf))
+        return archive_rows(history, shelf, await now.read(wanted))
 
-    async def runs(self, limit: int = WINDOW) -> list[Execution]:
+    async def runs(self, limit: int = WINDOW) -> list[RunDigest]:
         """What the last ``limit`` runs were asked, did and answered, in a few words each, oldest first."""
         now = await self.now()
         since = (await now.history()).since_run(limit)
-        return digests([entry async for entry in now.entries(since)], limit)
+        return run_digests([entry async for entry in now.entries(since)], limit)
 
     # --- as a file ---------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.shapes.values import words_of
 from chatfold.projections.text import text_of
-from chatfold.projections.usage import Spent, spent
+from chatfold.projections.usage import TokenCounts, spent
 
 Outcome: TypeAlias = Literal["", "done", "failed", "cancelled", "limit"]
 
@@ -47,7 +47,7 @@ class Result(msgspec.Struct):
     run: str
     text: str = ""
     tool_calls: list[Use] = []
-    usage: Spent = Spent()
+    usage: TokenCounts = TokenCounts()
     outcome: Outcome = ""  # empty while it goes on
     error: str = ""
 

@@ -12,7 +12,7 @@ import msgspec
 
 from chatfold.agent.masking import mask
 from chatfold.eventlog.logger import logger
-from chatfold.projections.usage import Spent
+from chatfold.projections.usage import TokenCounts
 
 
 class Span(msgspec.Struct):
@@ -25,7 +25,7 @@ class Span(msgspec.Struct):
     call: str = ""
     began: float = 0.0
     seconds: float = 0.0
-    usage: Spent = Spent()
+    usage: TokenCounts = TokenCounts()
     error: str = ""
 
 

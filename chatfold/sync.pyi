@@ -26,7 +26,7 @@ from chatfold.agent.tools.skills import SkillFiles
 from chatfold.agent.views import Later, Opened
 from chatfold.eventlog import Durability, Entry, Event, Json, Log, Role, SearchHit, Storage
 from chatfold.eventlog.storage import Change
-from chatfold.projections import Cut, Execution, IndexRow, Message, Projection, View, Window
+from chatfold.projections import ArchiveRow, Cut, Message, Projection, RunDigest, View, Window
 from chatfold.projections.history import History
 from chatfold.projections.spans import Spans
 from chatfold.projections.tokens import Counter
@@ -202,10 +202,10 @@ class Moment:
     def find_context(self, query: str) -> str:
         """The id of the archived context that fits best: by its title, else by what was said in it. Raises ``NoSuchContext``."""
 
-    def contexts(self, limit: int | None = 20) -> list[IndexRow]:
+    def contexts(self, limit: int | None = 20) -> list[ArchiveRow]:
         """The archived contexts, last left first: ids, titles, when, how many messages, and a preview of each."""
 
-    def runs(self, limit: int = ...) -> list[Execution]:
+    def runs(self, limit: int = ...) -> list[RunDigest]:
         """What the last ``limit`` runs were asked, did and answered, in a few words each, oldest first."""
 
     def export(self, path: Path | str, form: Form = "jsonl", *, model: str = "") -> Path:

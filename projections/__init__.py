@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING, Any
 
 from chatfold.late import late
 from chatfold.projections.activity import calls, executions, sends, skills, turn
-from chatfold.projections.archive import IndexRow
+from chatfold.projections.archive import ArchiveRow
 from chatfold.projections.contexts import Contexts, Window, contexts
 from chatfold.projections.cutting import Cut
 from chatfold.projections.fold import NeedsEarlier, OutOfOrder, Projection, View, fold, projection, start
 from chatfold.projections.lifetimes import Lifetime, lifetimes
 from chatfold.projections.listing import Outline, lineage, outline
 from chatfold.projections.prompt import Message, messages
-from chatfold.projections.runs import Execution
+from chatfold.projections.runs import RunDigest
 from chatfold.projections.tokens import Tokens, estimate
 from chatfold.projections.usage import Usage, usage
 
@@ -68,16 +68,16 @@ else:  # few programs need them
 
 __all__ = [
     "STANDARD",
+    "ArchiveRow",
     "Contexts",
     "Cut",
-    "Execution",
-    "IndexRow",
     "Lifetime",
     "Message",
     "NeedsEarlier",
     "OutOfOrder",
     "Outline",
     "Projection",
+    "RunDigest",
     "Tokens",
     "Usage",
     "View",

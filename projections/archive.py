@@ -1,7 +1,7 @@
 """The archive index: one row a shelved context, as a list or a search shows it.
 
 A row is made when it is asked for: counts come from ``history``, the preview from the one
-entry that ``previews`` names, so that no text is kept twice and none outlives its erasure.
+entry that ``preview_seqs`` names, so that no text is kept twice and none outlives its erasure.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from chatfold.projections.text import one_line, text_of
 PREVIEW = 120
 
 
-class IndexRow(msgspec.Struct, frozen=True, rename="camel"):
+class ArchiveRow(msgspec.Struct, frozen=True, rename="camel"):
     """``checkpoint`` is the seq of its last assistant message; ``reason`` says why the context was left."""
 
     context_id: str
@@ -30,7 +30,7 @@ class IndexRow(msgspec.Struct, frozen=True, rename="camel"):
     summary_preview: str = ""
 
 
-def archived(state: Contexts, history: History, limit: int | None = None) -> list[Context]:
+def shelved_contexts(state: Contexts, history: History, limit: int | None = None) -> list[Context]:
     """The shelved contexts that hold a message, last left first."""
     found: list[Context] = []
     for name in reversed(state.shelf):
@@ -42,7 +42,7 @@ def archived(state: Contexts, history: History, limit: int | None = None) -> lis
     return found
 
 
-def previews(history: History, contexts: Iterable[Context]) -> tuple[int, ...]:
+def preview_seqs(history: History, contexts: Iterable[Context]) -> tuple[int, ...]:
     """The entries whose beginnings are the previews: a context's newest summary, else its checkpoint."""
     return tuple(sorted({seq for context in contexts if (seq := _preview(history, context))}))
 
@@ -51,11 +51,13 @@ def _preview(history: History, context: Context) -> int:
     return max((top.seq for top in context.tops), default=0) or history.last_answer(context.spans)
 
 
-def index(history: History, contexts: Iterable[Context], entries: Iterable[Entry] = ()) -> list[IndexRow]:
-    """The rows of these contexts; ``entries``: those that ``previews`` named."""
+def archive_rows(
+    history: History, contexts: Iterable[Context], entries: Iterable[Entry] = ()
+) -> list[ArchiveRow]:
+    """The rows of these contexts; ``entries``: those that ``preview_seqs`` named."""
     texts = {entry.seq: _text(entry) for entry in entries}
     return [
-        IndexRow(
+        ArchiveRow(
             context.id,
             context.title,
             context.created,

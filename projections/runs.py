@@ -31,7 +31,7 @@ class ToolUse(msgspec.Struct):
     error: str = ""
 
 
-class Execution(msgspec.Struct):
+class RunDigest(msgspec.Struct):
     """``outcome`` is empty for a run that has not ended, or never will."""
 
     request_id: str
@@ -44,9 +44,9 @@ class Execution(msgspec.Struct):
     error: str = ""
 
 
-def digests(entries: Iterable[Entry], window: int = WINDOW) -> list[Execution]:
+def run_digests(entries: Iterable[Entry], window: int = WINDOW) -> list[RunDigest]:
     """The last ``window`` runs of these entries, in the order they started."""
-    runs: deque[Execution] = deque(maxlen=window)
+    runs: deque[RunDigest] = deque(maxlen=window)
     open_runs: dict[str | None, _Run] = {}
     asked = ""
     for entry in entries:
@@ -54,7 +54,7 @@ def digests(entries: Iterable[Entry], window: int = WINDOW) -> list[Execution]:
             case MessageAdded(role="user", origin="exec", parts=parts):
                 asked = clipped(text_of(parts), _PREVIEW)
             case RunStarted():
-                run = open_runs[entry.run] = _Run(Execution(entry.run or "", entry.seq, asked))
+                run = open_runs[entry.run] = _Run(RunDigest(entry.run or "", entry.seq, asked))
                 runs.append(run.told)
         if entry.run in open_runs:
             open_runs[entry.run].take(entry)
@@ -64,7 +64,7 @@ def digests(entries: Iterable[Entry], window: int = WINDOW) -> list[Execution]:
 
 
 class _Run:
-    def __init__(self, told: Execution) -> None:
+    def __init__(self, told: RunDigest) -> None:
         self.told = told
         self.uses: dict[str, list[ToolUse]] = {}  # without a result yet, by the id of the call
         self.sends: dict[str, str] = {}

@@ -12,7 +12,7 @@ _OTHER = "(other models)"
 _ASKED = 16
 
 
-class Spent(msgspec.Struct, frozen=True):
+class TokenCounts(msgspec.Struct, frozen=True):
     """Tokens over some calls. ``input`` includes what was read from or written to a cache."""
 
     calls: int = 0
@@ -26,8 +26,8 @@ class Spent(msgspec.Struct, frozen=True):
     def tokens(self) -> int:
         return self.input + self.output
 
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(
+    def __add__(self, other: "TokenCounts") -> "TokenCounts":
+        return TokenCounts(
             self.calls + other.calls,
             self.errors + other.errors,
             self.input + other.input,
@@ -38,9 +38,9 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    total: Spent = Spent()
-    models: dict[str, Spent] = {}  # the first 64 by name, all others together
-    last: Spent = Spent()  # the newest call that said what it cost: how full the context was
+    total: TokenCounts = TokenCounts()
+    models: dict[str, TokenCounts] = {}  # the first 64 by name, all others together
+    last: TokenCounts = TokenCounts()  # the newest call that said what it cost: how full the context was
     at: int = 0  # its seq
     asked: dict[str, str] = {}  # run -> the model that has not returned yet
     called: int = 0  # how often a model was asked
@@ -72,11 +72,11 @@ def usage(state: Usage, entry: Entry) -> Usage:
     return Usage(state.total + cost, models, last, at, asked, state.called)
 
 
-def spent(usage: Mapping[str, int], *, failed: bool) -> Spent:
+def spent(usage: Mapping[str, int], *, failed: bool) -> TokenCounts:
     """Providers use different names for the same counts, and one of them counts the cache apart."""
     read = _one_of(usage, "cache_read_input_tokens")
     written = _one_of(usage, "cache_creation_input_tokens")
-    return Spent(
+    return TokenCounts(
         1,
         int(failed),
         _one_of(usage, "input_tokens", "prompt_tokens", "input") + read + written,

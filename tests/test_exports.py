@@ -31,7 +31,7 @@ EVENTLOG = """
 """
 
 PROJECTIONS = """
-    Contexts Cut Execution IndexRow Lifetime Message NeedsEarlier OutOfOrder Outline Projection STANDARD Tokens
+    Contexts Cut RunDigest ArchiveRow Lifetime Message NeedsEarlier OutOfOrder Outline Projection STANDARD Tokens
     Usage View Window to_anthropic calls contexts estimate executions
     fold from_anthropic from_messages from_openai from_openai_responses from_ui lifetimes lineage to_markdown messages to_openai
     to_openai_responses outline projection sends skills start transcript turn to_ui usage

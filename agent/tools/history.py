@@ -40,7 +40,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections import Execution as Done
+from chatfold.projections import RunDigest as Done
 from chatfold.projections import executions, transcript
 from chatfold.projections.shapes.values import clean, json_text, words, words_of
 from chatfold.projections.spans import spans

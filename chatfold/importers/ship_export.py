@@ -23,7 +23,7 @@ from chatfold.eventlog import Entry, MessageAdded
 from chatfold.projections import contexts, to_ui
 from chatfold.projections.contexts import window
 from chatfold.projections.documents.transcript import transcript
-from chatfold.projections.runs import digests
+from chatfold.projections.runs import run_digests
 from chatfold.projections.shapes.legacy import active_lines, archive_file, index_file
 from chatfold.projections.shapes.values import plain
 from chatfold.projections.spans import includes
@@ -102,7 +102,7 @@ def _transcript(entries: Iterable[Entry], key: str) -> Iterator[Object]:
 
 def _runs(entries: list[Entry]) -> Iterator[Object]:
     times = {entry.seq: entry.time for entry in entries}
-    for run in digests(entries):
+    for run in run_digests(entries):
         calls = [
             {"tool": call.tool, "success": call.success, **({"error": call.error} if call.error else {})}
             for call in run.tool_calls

@@ -36,7 +36,7 @@ from chatfold.eventlog import (
     ToolReturned,
     Unknown,
 )
-from chatfold.projections.archive import IndexRow
+from chatfold.projections.archive import ArchiveRow
 from chatfold.projections.context import Context
 from chatfold.projections.contexts import Contexts, contexts, window
 from chatfold.projections.documents.transcript import Said, said_by, words_said
@@ -103,7 +103,7 @@ def archive_file(context: Context, entries: Iterable[Entry]) -> Object:
 _INDEX_FIELDS = ("contextId", "title", "createdAt", "archivedAt", "messageCount", "summaryPreview")
 
 
-def index_file(rows: Iterable[IndexRow]) -> Object:
+def index_file(rows: Iterable[ArchiveRow]) -> Object:
     """``messageCount`` counts messages as they were recorded: a run that said several things is one line of a file."""
     items = [msgspec.to_builtins(row) for row in rows]
     return {"v": 1, "items": [{name: plain(item[name]) for name in _INDEX_FIELDS} for item in items]}

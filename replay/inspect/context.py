@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from chatfold.agent import Moment
-from chatfold.projections import IndexRow, Tokens, contexts
+from chatfold.projections import ArchiveRow, Tokens, contexts
 from chatfold.projections.tokens import Counter, estimate
 from chatfold.replay.inspect.items import Item, Kind, by_kind, items_of
 from chatfold.replay.inspect.points import number_controls
@@ -46,7 +46,7 @@ class Inspected(Seen, frozen=True):
     """All of its items, and what is archived there."""
 
     items: tuple[Item, ...]
-    archive: tuple[IndexRow, ...]  # last left first
+    archive: tuple[ArchiveRow, ...]  # last left first
 
 
 class ContextPage(Seen, frozen=True):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from chatfold.agent import Moment
 from chatfold.agent.moment import SentShape
 from chatfold.eventlog import Compacted, CompactionReverted, Entry, Json, Rewound
-from chatfold.projections import IndexRow, Message, Tokens, contexts
+from chatfold.projections import ArchiveRow, Message, Tokens, contexts
 from chatfold.projections.prompt import first_difference
 from chatfold.projections.tokens import Counter, estimate
 from chatfold.replay.inspect.entries import kind_name
@@ -95,9 +95,9 @@ class Comparison(msgspec.Struct, frozen=True):
 class Archives(msgspec.Struct, frozen=True):
     """What is on the shelf at the second point and not at the first, and the reverse; last left first."""
 
-    added: tuple[IndexRow, ...]
-    removed: tuple[IndexRow, ...]
-    changed: tuple[tuple[IndexRow, IndexRow], ...]
+    added: tuple[ArchiveRow, ...]
+    removed: tuple[ArchiveRow, ...]
+    changed: tuple[tuple[ArchiveRow, ArchiveRow], ...]
     kept: int
 
 

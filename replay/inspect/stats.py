@@ -8,7 +8,7 @@ from chatfold.agent import Moment
 from chatfold.eventlog import Entry, ToolCalled, ToolReturned
 from chatfold.projections import contexts, estimate, executions, lineage, outline, usage
 from chatfold.projections.tokens import Counter
-from chatfold.projections.usage import Spent
+from chatfold.projections.usage import TokenCounts
 from chatfold.replay.inspect.entries import is_failure, kind_name
 from chatfold.replay.inspect.sizes import Chart, Progress, Sizes
 
@@ -16,9 +16,9 @@ from chatfold.replay.inspect.sizes import Chart, Progress, Sizes
 class Spending(msgspec.Struct, frozen=True):
     """What the models reported. ``last``: the newest call that said what it cost, and ``at`` its seq."""
 
-    total: Spent
-    models: dict[str, Spent]
-    last: Spent
+    total: TokenCounts
+    models: dict[str, TokenCounts]
+    last: TokenCounts
     at: int
     called: int  # how often a model was asked
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from chatfold.projections import IndexRow, Lifetime
+from chatfold.projections import ArchiveRow, Lifetime
 from chatfold.replay.inspect.context import Inspected
 from chatfold.replay.inspect.items import Item
 from chatfold.replay.inspect.times import ago, iso
@@ -55,7 +55,7 @@ def item_line(
     return row([Cell(sign, 1, style), *cells] if sign else cells, item, seq=item.seq)
 
 
-def archive_lines(rows: Sequence[IndexRow], *, plain: bool = False) -> Iterator[Line]:
+def archive_lines(rows: Sequence[ArchiveRow], *, plain: bool = False) -> Iterator[Line]:
     for one in rows:
         when = iso(one.archived_at) if plain else ago(one.archived_at)
         count = str(one.message_count) if plain else plural(one.message_count, "message")

@@ -16,7 +16,7 @@ from chatfold.agent.models.errors import is_too_long
 from chatfold.agent.models.openai import OpenAIModel
 from chatfold.agent.summary import summarise_by_rules
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
-from chatfold.projections.usage import Spent
+from chatfold.projections.usage import TokenCounts
 from chatfold.projections.usage import spent as cost_of
 from tests.support.wire_server import (
     AWKWARD,
@@ -98,7 +98,7 @@ async def test_text_reasoning_and_usage_are_heard_however_the_stream_is_torn(
     ]
     assert answer.parts == (Reasoning("思考🎈", "openai", "m"), Text("日本語 é\u2028"))
     assert (answer.calls, answer.stop) == ((), "stop")
-    assert cost_of(answer.usage, failed=False) == Spent(1, 0, 20, 5, 16, 3)
+    assert cost_of(answer.usage, failed=False) == TokenCounts(1, 0, 20, 5, 16, 3)
 
 
 async def test_a_request_says_what_the_rules_ask_for_and_where_it_goes(connect: Connect) -> None:

@@ -34,7 +34,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.usage import Spent
+from chatfold.projections.usage import TokenCounts
 from tests.support.acting import OpenAIScript, Paused, are_proved, outcomes, remade, said
 from tests.support.agent_runs import Outbox, Steps, agent, events, returned, step
 from tests.support.chats import a_store, block  # noqa: F401
@@ -115,7 +115,7 @@ async def test_usage_adds_up_over_the_steps_with_those_that_failed(store: Store)
         (Text("done"),), usage={"prompt_tokens": 150, "completion_tokens": 5, "cached_tokens": 90}
     )
     result = await run(store, first, ModelFailed("busy", again=True, after=0), last)
-    assert result.usage == Spent(calls=3, errors=1, input=250, output=12, cached=90)
+    assert result.usage == TokenCounts(calls=3, errors=1, input=250, output=12, cached=90)
 
 
 async def test_the_run_of_the_result_is_the_one_in_the_log_and_each_has_its_own(store: Store) -> None:

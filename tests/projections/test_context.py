@@ -27,7 +27,7 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections import Contexts, contexts, fold, start
-from chatfold.projections.archive import archived, index, previews
+from chatfold.projections.archive import archive_rows, preview_seqs, shelved_contexts
 from chatfold.projections.context import Context
 from chatfold.projections.contexts import MAIN, window
 from chatfold.projections.history import changes, of_entries
@@ -70,9 +70,9 @@ def shown_one(state: Contexts, context: Context, history: list[Entry]) -> dict[s
 
 def shown_index(state: Contexts, history: list[Entry]) -> list[dict[str, Any]]:
     known = of_entries(history)
-    rows = archived(state, known)
-    needed = [history[seq - 1] for seq in previews(known, rows)]
-    return [msgspec.to_builtins(row) for row in index(known, rows, needed)]
+    rows = shelved_contexts(state, known)
+    needed = [history[seq - 1] for seq in preview_seqs(known, rows)]
+    return [msgspec.to_builtins(row) for row in archive_rows(known, rows, needed)]
 
 
 def shown_by(model: Model) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def test_a_new_context_on_an_empty_one_leaves_nothing_for_the_archive_to_show() 
     state = after(A)
     assert state.active.id == "a"
     assert list(state.shelf) == [MAIN]
-    assert archived(state, of_entries(entries([A]))) == []
+    assert shelved_contexts(state, of_entries(entries([A]))) == []
 
 
 def test_two_new_contexts_in_a_row_leave_the_first_one_empty_and_unlisted() -> None:
@@ -642,8 +642,8 @@ def test_the_index_is_last_left_first_and_can_be_limited() -> None:
     chat = (ASK, A, ASK, B, ASK, TO_A, ContextOpened("c"))
     assert [row["contextId"] for row in rows(*chat)] == ["a", "b", MAIN]
     state, known = after(*chat), of_entries(entries(chat))
-    assert [context.id for context in archived(state, known, 2)] == ["a", "b"]
-    assert archived(state, known, 0) == []
+    assert [context.id for context in shelved_contexts(state, known, 2)] == ["a", "b"]
+    assert shelved_contexts(state, known, 0) == []
 
 
 def test_contexts_left_in_the_same_millisecond_are_listed_in_the_order_they_were_left() -> None:
@@ -655,7 +655,7 @@ def test_contexts_left_in_the_same_millisecond_are_listed_in_the_order_they_were
 def test_previews_name_what_must_be_read_and_nothing_else() -> None:
     chat = (ASK, ANSWER, A, ASK, ANSWER, compacted(4, 5), B, ASK, ContextOpened("c"))
     known = of_entries(entries(chat))
-    assert previews(known, archived(after(*chat), known)) == (2, 6)
+    assert preview_seqs(known, shelved_contexts(after(*chat), known)) == (2, 6)
 
 
 # --- the work of an event ------------------------------------------------------------------------------------

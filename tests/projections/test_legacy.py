@@ -39,7 +39,7 @@ from chatfold.eventlog import (
     Unknown,
 )
 from chatfold.projections import Contexts, Window, contexts, fold, start
-from chatfold.projections.archive import archived, index, previews
+from chatfold.projections.archive import archive_rows, preview_seqs, shelved_contexts
 from chatfold.projections.documents.transcript import transcript
 from chatfold.projections.history import of_entries
 from chatfold.projections.prompt import build
@@ -353,9 +353,9 @@ def archive_of(history: list[Entry]) -> tuple[Object, list[Object]]:
     """The index and the files of everything on the shelf."""
     state = folded(history)
     known = of_entries(history)
-    shelf = archived(state, known)
-    wanted = previews(known, shelf)
-    rows = index(known, shelf, [entry for entry in history if entry.seq in wanted])
+    shelf = shelved_contexts(state, known)
+    wanted = preview_seqs(known, shelf)
+    rows = archive_rows(known, shelf, [entry for entry in history if entry.seq in wanted])
     return index_file(rows), [archive_file(context, history) for context in shelf]
 
 

@@ -25,7 +25,7 @@ from chatfold.eventlog.erasure import PLACEHOLDER
 from chatfold.projections import Projection, fold, lineage, outline, start, usage
 from chatfold.projections.history import CALLED, of_entries
 from chatfold.projections.listing import Fork, Lineage, Outline
-from chatfold.projections.usage import Spent
+from chatfold.projections.usage import TokenCounts
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, talks, user
 
@@ -216,7 +216,7 @@ def paid(pairs: list[tuple[str | None, Event]]) -> list[Entry]:
     return [replace(entry, run=run) for entry, (run, _) in zip(made, pairs, strict=True)]
 
 
-def spent(event: ModelReturned) -> Spent:
+def spent(event: ModelReturned) -> TokenCounts:
     """What can be a number of tokens, under the first of its names."""
     good = {name: count for name, count in event.usage.items() if 0 < count < 2**53}
 
@@ -226,7 +226,7 @@ def spent(event: ModelReturned) -> Spent:
     cache = good.get(_READ, 0) + good.get(_WRITTEN, 0)
     cached = first((_READ, *_CACHED))
     failed = int(event.error != "")
-    return Spent(1, failed, first(_INPUT) + cache, first(_OUTPUT), cached, first(_REASONING))
+    return TokenCounts(1, failed, first(_INPUT) + cache, first(_OUTPUT), cached, first(_REASONING))
 
 
 def asked_of(history: list[Entry], seq: int) -> str:
@@ -243,12 +243,12 @@ def asked_of(history: list[Entry], seq: int) -> str:
 def test_usage_is_the_sum_of_what_models_reported(history: list[Entry]) -> None:
     state = folded(usage, history)
     bills = [(e.seq, spent(e.event)) for e in history if isinstance(e.event, ModelReturned)]
-    by_model: dict[str, list[Spent]] = {}
+    by_model: dict[str, list[TokenCounts]] = {}
     for seq, bill in bills:
         by_model.setdefault(asked_of(history, seq), []).append(bill)
-    assert state.total == sum((bill for _, bill in bills), Spent())
-    assert state.models == {model: sum(some, Spent()) for model, some in by_model.items()}
-    assert (state.at, state.last) == [(0, Spent()), *(bill for bill in bills if bill[1].tokens)][-1]
+    assert state.total == sum((bill for _, bill in bills), TokenCounts())
+    assert state.models == {model: sum(some, TokenCounts()) for model, some in by_model.items()}
+    assert (state.at, state.last) == [(0, TokenCounts()), *(bill for bill in bills if bill[1].tokens)][-1]
     assert state.tokens == state.total.input + state.total.output
 
 
@@ -257,21 +257,21 @@ def test_usage_is_the_sum_of_what_models_reported(history: list[Entry]) -> None:
     [
         (
             {"prompt_tokens": 100, "completion_tokens": 20, "cached_tokens": 60, "reasoning_tokens": 5},
-            Spent(1, 0, 100, 20, 60, 5),
+            TokenCounts(1, 0, 100, 20, 60, 5),
         ),
         (
             {"input_tokens": 40, "cache_read_input_tokens": 60, "output_tokens": 20},
-            Spent(1, 0, 100, 20, 60),
+            TokenCounts(1, 0, 100, 20, 60),
         ),
         (
             {"input_tokens": 40, "cache_creation_input_tokens": 60, "output_tokens": 20},
-            Spent(1, 0, 100, 20),
+            TokenCounts(1, 0, 100, 20),
         ),
-        ({}, Spent(1)),
+        ({}, TokenCounts(1)),
     ],
     ids=["OpenAI", "Anthropic, from the cache", "Anthropic, into the cache", "nothing"],
 )
-def test_the_names_of_providers_are_understood(report: dict[str, int], expected: Spent) -> None:
+def test_the_names_of_providers_are_understood(report: dict[str, int], expected: TokenCounts) -> None:
     assert folded(usage, entries([ModelReturned(report)])).total == expected
 
 
@@ -283,7 +283,7 @@ def test_a_count_that_cannot_be_one_is_ignored(count: int) -> None:
 
 def test_a_call_that_failed_is_counted_as_an_error() -> None:
     state = folded(usage, entries([ModelCalled("gpt", "f"), ModelReturned(error="rate limited")]))
-    assert state.models == {"gpt": Spent(calls=1, errors=1)}
+    assert state.models == {"gpt": TokenCounts(calls=1, errors=1)}
     assert state.at == 0
 
 
@@ -293,8 +293,8 @@ def test_more_models_than_can_be_listed_are_added_up_together() -> None:
         some += [ModelCalled(f"model-{number}", "f"), ModelReturned({"input_tokens": 1})]
     state = folded(usage, entries(some))
     assert len(state.models) == 65
-    assert state.models["(other models)"] == Spent(calls=36, input=36)
-    assert state.total == Spent(calls=100, input=100)
+    assert state.models["(other models)"] == TokenCounts(calls=36, input=36)
+    assert state.total == TokenCounts(calls=100, input=100)
 
 
 def test_calls_of_runs_that_died_waiting_are_forgotten() -> None:

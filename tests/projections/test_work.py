@@ -32,7 +32,7 @@ from chatfold.projections import Projection, Window, calls, executions, fold, sk
 from chatfold.projections.activity import Executions, OpenCall, Skill
 from chatfold.projections.history import RUN, of_entries
 from chatfold.projections.prompt import build
-from chatfold.projections.runs import WINDOW, Execution, ToolUse, digests
+from chatfold.projections.runs import WINDOW, RunDigest, ToolUse, run_digests
 from chatfold.testing.strategies import events
 from tests.support.histories import assistant, entries, erased, user
 
@@ -288,12 +288,12 @@ def uses(own: list[Entry]) -> list[ToolUse]:
     return found
 
 
-def digest(history: list[Entry], start: int) -> Execution:
+def digest(history: list[Entry], start: int) -> RunDigest:
     own = part_of_run(history, start)
     asked = [text for entry in history[:start] if (text := words(entry, "user")) is not None][-1:]
     asked += [text for entry in own if (text := words(entry, "user"))]
     said = [text for entry in own if (text := words(entry, "assistant"))]
-    made = Execution(
+    made = RunDigest(
         own[0].run or "",
         own[0].seq,
         next((text for text in asked if text), ""),
@@ -311,7 +311,7 @@ def test_a_digest_tells_what_its_run_did_however_runs_are_interleaved(
     history: list[Entry], window: int
 ) -> None:
     starts = [index for index, entry in enumerate(history) if isinstance(entry.event, RunStarted)]
-    assert digests(history, window) == [digest(history, start) for start in starts[-window:]]
+    assert run_digests(history, window) == [digest(history, start) for start in starts[-window:]]
 
 
 @given(told_in_runs(_run_events), st.integers(0, 4))
@@ -319,7 +319,7 @@ def test_the_last_digests_are_the_same_when_only_their_part_of_the_log_is_read(
     history: list[Entry], window: int
 ) -> None:
     since = of_entries(history).since_run(window)
-    assert digests(history[since - 1 :], window) == digests(history, window)
+    assert run_digests(history[since - 1 :], window) == run_digests(history, window)
 
 
 @given(told_in_runs(_run_events))
@@ -350,8 +350,8 @@ def turns(count: int) -> list[Entry]:
 @pytest.mark.parametrize("count", [199, 200, 201])
 def test_the_window_is_a_view_and_older_runs_can_still_be_read(count: int) -> None:
     history = turns(count)
-    last = digests(history[of_entries(history).since_run(WINDOW) - 1 :])
-    everything = digests(history, window=count)
+    last = run_digests(history[of_entries(history).since_run(WINDOW) - 1 :])
+    everything = run_digests(history, window=count)
     assert len(last) == min(count, 200)
     assert last == everything[-200:]
     assert [one.user_preview for one in everything] == [f"question {n}" for n in range(1, count + 1)]
@@ -365,13 +365,13 @@ def test_reading_for_the_last_runs_does_not_begin_with_the_first() -> None:
 
 @pytest.mark.parametrize("outcome", ["done", "failed", "cancelled", "limit"])
 def test_every_way_a_run_can_end_is_in_its_digest(outcome: Any) -> None:
-    [told_of] = digests(in_run("r", RunStarted(), RunFinished(outcome, "the disk is full")))
+    [told_of] = run_digests(in_run("r", RunStarted(), RunFinished(outcome, "the disk is full")))
     assert (told_of.outcome, told_of.error, told_of.finished) == (outcome, "the disk is full", 2)
 
 
 def test_a_run_that_never_finished_has_a_digest_without_an_outcome() -> None:
     begun = ("r1", RunStarted()), ("r1", ToolCalled("c", "read"))
-    [crashed, resumed] = digests(told((None, user("why?")), *begun, ("r2", RunStarted())))
+    [crashed, resumed] = run_digests(told((None, user("why?")), *begun, ("r2", RunStarted())))
     assert (crashed.outcome, crashed.finished) == ("", 0)
     assert crashed.tool_calls == [ToolUse("read", None)]
     assert resumed.user_preview == "why?"
@@ -380,7 +380,9 @@ def test_a_run_that_never_finished_has_a_digest_without_an_outcome() -> None:
 @pytest.mark.parametrize("length", [1999, 2000, 2001])
 def test_previews_are_cut_between_characters_and_say_so(length: int) -> None:
     text = "🎈" * length
-    [told_of] = digests(in_run("r", user(text), RunStarted(), assistant(text), RunFinished("failed", text)))
+    [told_of] = run_digests(
+        in_run("r", user(text), RunStarted(), assistant(text), RunFinished("failed", text))
+    )
     assert told_of.user_preview == (text if length <= 2000 else "🎈" * 1999 + "…")
     assert told_of.output_preview == told_of.user_preview
     assert told_of.error == "🎈" * 199 + "…"
@@ -397,35 +399,35 @@ def test_what_reached_the_user_is_the_output_and_a_failed_send_changes_nothing()
         assistant("the model's own words"),
         RunFinished("done"),
     )
-    assert digests(history)[0].output_preview == "sent"
+    assert run_digests(history)[0].output_preview == "sent"
 
 
 def test_what_was_recorded_for_the_audit_alone_is_not_what_a_run_said() -> None:
     copy = MessageAdded("assistant", (Text("copied from elsewhere"),), origin="audit")
-    [told_of] = digests(in_run("r", RunStarted(), assistant("its answer"), copy))
+    [told_of] = run_digests(in_run("r", RunStarted(), assistant("its answer"), copy))
     assert told_of.output_preview == "its answer"
 
 
 def test_a_message_in_the_middle_of_a_run_is_not_what_it_was_asked() -> None:
-    [told_of] = digests(in_run("r", user("why?"), RunStarted(), user("and why not?")))
+    [told_of] = run_digests(in_run("r", user("why?"), RunStarted(), user("and why not?")))
     assert told_of.user_preview == "why?"
 
 
 def test_a_run_that_was_asked_nothing_before_is_told_by_what_it_was_asked_first() -> None:
-    [told_of] = digests(in_run("r", RunStarted(), user(""), user("why?"), user("and why not?")))
+    [told_of] = run_digests(in_run("r", RunStarted(), user(""), user("why?"), user("and why not?")))
     assert told_of.user_preview == "why?"
 
 
 def test_a_result_in_a_digest_belongs_to_the_first_of_two_calls_with_one_id() -> None:
     asked = ToolCalled("a", "read"), ToolCalled("a", "write")
-    [told_of] = digests(in_run("r", RunStarted(), *asked, ToolReturned("a")))
+    [told_of] = run_digests(in_run("r", RunStarted(), *asked, ToolReturned("a")))
     assert told_of.tool_calls == [ToolUse("read", success=True), ToolUse("write")]
 
 
 def test_a_second_try_at_a_question_is_read_with_the_question() -> None:
     history = told((None, user("why?")), ("r1", RunStarted()), ("r2", RunStarted()))
     since = of_entries(history).since_run(1)
-    assert digests(history[since - 1 :], 1)[0].user_preview == "why?"
+    assert run_digests(history[since - 1 :], 1)[0].user_preview == "why?"
 
 
 # --- all of them -----------------------------------------------------------------------------------------
@@ -437,7 +439,7 @@ def test_any_event_passes_through_all_of_them(some: list[Event]) -> None:
     for projection in ALL:
         state = folded(projection, history)
         assert projection.load(projection.dump(state)) == state
-    assert len(digests(history)) == of_entries(history).count(RUN, len(history))
+    assert len(run_digests(history)) == of_entries(history).count(RUN, len(history))
 
 
 @given(told_in_runs(st.one_of(_steps, _skill_events, _run_events)))
