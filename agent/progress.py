@@ -16,7 +16,7 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.result import Result
 from chatfold.agent.tools import Outcome
 from chatfold.eventlog import Data, File, Json, Part, Text
-from chatfold.projections.shapes.values import clean
+from chatfold.projections.shapes.values import replace_surrogates
 from chatfold.projections.text import text_of
 
 MOST = 500
@@ -53,7 +53,7 @@ def tool_step(call: ToolCall, outcome: Outcome, run: str) -> Step:
 
 def readable(text: str) -> str:
     """Without superfluous white space."""
-    lines = [line.rstrip() for line in clean(text).replace("\r\n", "\n").split("\n")]
+    lines = [line.rstrip() for line in replace_surrogates(text).replace("\r\n", "\n").split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 

@@ -19,9 +19,9 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.shapes.values import words_of
+from chatfold.projections.shapes.values import result_text
 from chatfold.projections.text import text_of
-from chatfold.projections.usage import TokenCounts, spent
+from chatfold.projections.usage import TokenCounts, read_counts
 
 Outcome: TypeAlias = Literal["", "done", "failed", "cancelled", "limit"]
 
@@ -71,14 +71,14 @@ def result_of(run: str, entries: Iterable[Entry]) -> Result:
             case MessageAdded(role="assistant", parts=parts):
                 result.text = text_of(parts).strip() or result.text
             case ModelReturned(usage=usage, error=error):
-                result.usage += spent(usage, failed=bool(error))
+                result.usage += read_counts(usage, failed=bool(error))
             case ToolCalled(call=call, name=name, args=args):
                 use = Use(call, name, args)
                 uses.setdefault(call, []).append(use)
                 result.tool_calls.append(use)
             case ToolReturned(call=call, parts=parts, failed=failed) if uses.get(call):
                 use = uses[call].pop(0)
-                use.output, use.failed = words_of(parts), failed
+                use.output, use.failed = result_text(parts), failed
             case SendRequested(send=send, parts=parts):
                 sending[send] = text_of(parts)
             case SendConfirmed(send=send) if send in sending:

@@ -55,7 +55,7 @@ from chatfold.eventlog import (
 from chatfold.projections import Message, contexts, executions
 from chatfold.projections.activity import turn
 from chatfold.projections.labels import INTERRUPTED, RUNTIME, SHOWN, is_longer
-from chatfold.projections.usage import spent
+from chatfold.projections.usage import read_counts
 
 if TYPE_CHECKING:
     from chatfold.agent.agent import Agent
@@ -311,7 +311,7 @@ class Run:
                     reply = one
             if reply is None:
                 raise ModelFailed("the model's answer ended before it was complete", again=True)
-            span.usage = spent(reply.usage, failed=False)
+            span.usage = read_counts(reply.usage, failed=False)
         return reply
 
     async def _record_reply(self, reply: ModelReply) -> ModelReply:

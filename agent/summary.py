@@ -12,7 +12,7 @@ import msgspec
 
 from chatfold.projections import Message, estimate
 from chatfold.projections.labels import SUMMARY
-from chatfold.projections.shapes.values import json_text, words_of
+from chatfold.projections.shapes.values import json_text, result_text
 from chatfold.projections.text import one_line, text_of
 from chatfold.projections.tokens import Counter
 
@@ -58,7 +58,7 @@ def describe_message(message: Message, most: int = 500) -> Iterator[str]:
         yield f"{message.role} called {call.name}: {one_line(json_text(call.args), most)}"
     for result in message.results:
         how = "failed" if result.failed else "returned"
-        yield f"{result.name} {how}: {one_line(words_of(result.parts), most)}"
+        yield f"{result.name} {how}: {one_line(result_text(result.parts), most)}"
 
 
 def summarise_by_rules(material: Material) -> str:

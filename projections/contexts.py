@@ -33,8 +33,8 @@ from chatfold.eventlog import (
 from chatfold.projections.context import Compaction, Context, compact, revert
 from chatfold.projections.fold import projection
 from chatfold.projections.sorted_map import SortedMap
-from chatfold.projections.spans import Spans, add, extended, has, minus, remove, spans
-from chatfold.projections.text import clipped
+from chatfold.projections.spans import Spans, add, extend, has, minus, remove, spans
+from chatfold.projections.text import clip
 
 MAIN = "main"
 _NOWHERE = (1 << 62, 1 << 62)  # after all entries
@@ -103,7 +103,7 @@ class Contexts(msgspec.Struct, frozen=True, gc=False):
     def spans(self, id: str, head: int) -> Spans:
         """The entries of a context, of which the log's ``head`` may be the last; nothing if there is no such context."""
         if id == self.active.id:
-            return extended(self.active.spans, self.since, head)
+            return extend(self.active.spans, self.since, head)
         return self.shelf[id].spans if id in self.shelf else ()
 
     def context_of(self, compaction: int) -> Context | None:
@@ -193,14 +193,14 @@ def control_of(entry: Entry) -> Control | None:
     seq, ts = entry.seq, entry.time
     match entry.event:
         case ChatStarted(title=title):
-            return Control(seq, ts, "started", title=clipped(title, _TITLE))
+            return Control(seq, ts, "started", title=clip(title, _TITLE))
         case ContextOpened(id=id, title=title, reason=reason, carry=carry):
-            title, reason = clipped(title, _TITLE), clipped(reason, _TITLE)
+            title, reason = clip(title, _TITLE), clip(reason, _TITLE)
             return Control(seq, ts, "opened", id, title, reason, _before(seq, carry))
         case ContextSwitched(to=id, reason=reason, carry=carry):
-            return Control(seq, ts, "switched", id, "", clipped(reason, _TITLE), _before(seq, carry))
+            return Control(seq, ts, "switched", id, "", clip(reason, _TITLE), _before(seq, carry))
         case ContextCleared(reason=reason, carry=carry):
-            return Control(seq, ts, "cleared", "", "", clipped(reason, _TITLE), _before(seq, carry))
+            return Control(seq, ts, "cleared", "", "", clip(reason, _TITLE), _before(seq, carry))
         case Compacted(first=first, last=last) if last >= 1 and first < seq and first <= last:
             return Control(seq, ts, "compacted", first=max(1, first), last=min(last, seq - 1))
         case CompactionReverted(seq=first) if 0 < first < seq:
@@ -214,7 +214,7 @@ def _before(seq: int, carry: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted({one for one in carry if 0 < one < seq}))
 
 
-def named(state: Contexts, control: Control) -> Control:
+def choose_id(state: Contexts, control: Control) -> Control:
     """One that clears begins a context with an id that no other has."""
     if control.kind != "cleared":
         return control
@@ -225,27 +225,27 @@ def named(state: Contexts, control: Control) -> Control:
 
 
 def apply(state: Contexts, control: Control) -> Contexts:
-    control = named(state, control)
+    control = choose_id(state, control)
     match control.kind:
         case "started":
-            return _started(state, control)
+            return _set_title(state, control)
         case "opened" | "cleared" if control.id not in state.shelf and control.id != state.active.id:
             context = Context(control.id, control.seq, control.ts, control.title)
-            return _moved(state, context, control)
+            return _move(state, context, control)
         case "opened" | "switched" if control.id in state.shelf:
-            return _moved(state, state.shelf[control.id], control)
+            return _move(state, state.shelf[control.id], control)
         case "compacted":
             new = Compaction(control.seq, control.first, control.last)
             active = compact(state.active, state.since, new)
             return state if active is state.active else msgspec.structs.replace(state, active=active)
         case "reverted":
-            return _reverted(state, control.first)
+            return _revert(state, control.first)
         case "rewound":
-            return _resumed(state, control.last, control.seq)
+            return _resume(state, control.last, control.seq)
     return state
 
 
-def _started(state: Contexts, control: Control) -> Contexts:
+def _set_title(state: Contexts, control: Control) -> Contexts:
     """Gives the first context its title, once."""
     if state.active.id != MAIN or state.active.title:
         return state
@@ -253,7 +253,7 @@ def _started(state: Contexts, control: Control) -> Contexts:
     return msgspec.structs.replace(state, active=active)
 
 
-def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
+def _move(state: Contexts, to: Context, control: Control) -> Contexts:
     """Shelves the active context and makes ``to`` the active one."""
     seq, left = control.seq, state.active
     held, carried_in = add(left.held, state.since, seq - 1), left.carried_in
@@ -273,7 +273,7 @@ def _moved(state: Contexts, to: Context, control: Control) -> Contexts:
 # --- compaction ------------------------------------------------------------------------------------------
 
 
-def _reverted(state: Contexts, seq: int) -> Contexts:
+def _revert(state: Contexts, seq: int) -> Contexts:
     context = state.context_of(seq)
     if context is None:
         return state
@@ -286,7 +286,7 @@ def _reverted(state: Contexts, seq: int) -> Contexts:
 # --- going back ------------------------------------------------------------------------------------------
 
 
-def _resumed(state: Contexts, to: int, seq: int) -> Contexts:
+def _resume(state: Contexts, to: int, seq: int) -> Contexts:
     """As after entry ``to``, going on with entry ``seq``."""
     active = msgspec.structs.replace(state.active, held=add(state.active.held, state.since, to))
     return msgspec.structs.replace(state, active=active, since=seq)

@@ -13,7 +13,7 @@ import msgspec
 
 from chatfold.eventlog import Entry, Event, Head, MessageAdded, ModelCalled, RunStarted
 from chatfold.projections.context import Context
-from chatfold.projections.contexts import MAIN, Contexts, Control, apply, control_of, named
+from chatfold.projections.contexts import MAIN, Contexts, Control, apply, choose_id, control_of
 from chatfold.projections.packing import Unpack, pack
 from chatfold.projections.spans import Span, Spans
 
@@ -212,7 +212,7 @@ def changes(history: History) -> Iterator[tuple[Control, Contexts, Contexts]]:
         before = now
         if control.kind == "rewound":
             now = states[bisect_right(seqs, control.last) - 1]
-        control = named(now, control)  # noqa: PLW2901 (the same, with the id of what it opens)
+        control = choose_id(now, control)  # noqa: PLW2901 (the same, with the id of what it opens)
         now = apply(now, control)
         seqs.append(control.seq)
         states.append(now)

@@ -59,6 +59,6 @@ def _shortened(parts: tuple[Part, ...], most: int, seq: int) -> Iterator[Part]:
 
 
 def _text(part: Part) -> str:
-    from chatfold.projections.shapes.values import words_of  # noqa: PLC0415 (shapes are made of prompts)
+    from chatfold.projections.shapes.values import result_text  # noqa: PLC0415 (shapes are made of prompts)
 
-    return words_of((part,)) if isinstance(part, Text | Data) else ""
+    return result_text((part,)) if isinstance(part, Text | Data) else ""

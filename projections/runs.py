@@ -15,8 +15,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.shapes.values import words_of
-from chatfold.projections.text import clipped, text_of
+from chatfold.projections.shapes.values import result_text
+from chatfold.projections.text import clip, text_of
 
 WINDOW = 200
 _PREVIEW = 2000
@@ -52,7 +52,7 @@ def run_digests(entries: Iterable[Entry], window: int = WINDOW) -> list[RunDiges
     for entry in entries:
         match entry.event:
             case MessageAdded(role="user", origin="exec", parts=parts):
-                asked = clipped(text_of(parts), _PREVIEW)
+                asked = clip(text_of(parts), _PREVIEW)
             case RunStarted():
                 run = open_runs[entry.run] = _Run(RunDigest(entry.run or "", entry.seq, asked))
                 runs.append(run.told)
@@ -74,19 +74,19 @@ class _Run:
         told = self.told
         match entry.event:
             case MessageAdded(role="user", origin="exec", parts=parts) if not told.user_preview:
-                told.user_preview = clipped(text_of(parts), _PREVIEW)
+                told.user_preview = clip(text_of(parts), _PREVIEW)
             case MessageAdded(role="assistant", origin="exec", parts=parts) if not self.sent:
-                told.output_preview = clipped(text_of(parts), _PREVIEW) or told.output_preview
+                told.output_preview = clip(text_of(parts), _PREVIEW) or told.output_preview
             case ToolCalled(call=call, name=name):
                 use = ToolUse(name)
                 self.uses.setdefault(call, []).append(use)
                 told.tool_calls.append(use)
             case ToolReturned(call=call, failed=failed, parts=parts) if self.uses.get(call):
                 use = self.uses[call].pop(0)
-                use.success, use.error = not failed, clipped(words_of(parts), _ERROR) if failed else ""
+                use.success, use.error = not failed, clip(result_text(parts), _ERROR) if failed else ""
             case SendRequested(send=send, parts=parts):
-                self.sends[send] = clipped(text_of(parts), _PREVIEW)
+                self.sends[send] = clip(text_of(parts), _PREVIEW)
             case SendConfirmed(send=send) if send in self.sends:  # what reached the user is what was said
                 told.output_preview, self.sent = self.sends[send], True
             case RunFinished(outcome=outcome, error=error):
-                told.finished, told.outcome, told.error = entry.seq, outcome, clipped(error, _ERROR)
+                told.finished, told.outcome, told.error = entry.seq, outcome, clip(error, _ERROR)

@@ -25,7 +25,7 @@ def spans(pairs: Iterable[Span]) -> Spans:
     return tuple(joined)
 
 
-def extended(some: Spans, first: int, last: int) -> Spans:
+def extend(some: Spans, first: int, last: int) -> Spans:
     """The same and one more that comes after all of them: the usual case, at the cost of a copy."""
     if first > last:
         return some

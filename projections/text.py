@@ -52,7 +52,7 @@ def text_of_file(file: File) -> str | None:
     return file.data.decode("utf-8", "replace")
 
 
-def clipped(text: str, most: int) -> str:
+def clip(text: str, most: int) -> str:
     """At most ``most`` characters, the last of them an ellipsis if something is missing."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -62,4 +62,4 @@ def one_line(text: str, most: int) -> str:
     begin = " ".join(text[: 2 * most].split())
     if len(begin) <= most and len(text) > 2 * most:  # mostly white space: the rest is looked at, too
         begin = " ".join(text.split(None, most)[: most + 1])
-    return clipped(begin, most)
+    return clip(begin, most)

@@ -61,7 +61,7 @@ def usage(state: Usage, entry: Entry) -> Usage:
         return Usage(state.total, state.models, state.last, state.at, asked, state.called + 1)
     if type(event) is not ModelReturned:
         return state
-    cost = spent(event.usage, failed=bool(event.error))
+    cost = read_counts(event.usage, failed=bool(event.error))
     asked = dict(state.asked)
     model = asked.pop(run, "")
     if model not in state.models and len(state.models) >= _MODELS:
@@ -72,7 +72,7 @@ def usage(state: Usage, entry: Entry) -> Usage:
     return Usage(state.total + cost, models, last, at, asked, state.called)
 
 
-def spent(usage: Mapping[str, int], *, failed: bool) -> TokenCounts:
+def read_counts(usage: Mapping[str, int], *, failed: bool) -> TokenCounts:
     """Providers use different names for the same counts, and one of them counts the cache apart."""
     read = _one_of(usage, "cache_read_input_tokens")
     written = _one_of(usage, "cache_creation_input_tokens")

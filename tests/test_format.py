@@ -212,10 +212,10 @@ def test_every_event_and_part_is_in_the_document() -> None:
     kinds = [
         kind for kind in (*eventlog.Event.__args__, *eventlog.Part.__args__) if kind is not eventlog.Unknown
     ]
-    assert rows == {str(kind.__struct_config__.tag): fields_of(kind) for kind in kinds}
+    assert rows == {str(kind.__struct_config__.tag): kept_fields(kind) for kind in kinds}
 
 
-def fields_of(kind: Any) -> str:
+def kept_fields(kind: Any) -> str:
     """As the document writes them: ``name`` if it must be there, ``name = default`` if it may be left out."""
     required = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
     fields = [f"`{name}`" for name in kind.__struct_fields__[:required]]

@@ -16,7 +16,7 @@ from chatfold.agent.models import ModelReply, Piece, ToolSpec
 from chatfold.agent.models.errors import cut_short, translate_errors
 from chatfold.eventlog import Json, Part
 from chatfold.projections.shapes.parse import arguments_of
-from chatfold.projections.shapes.values import clean, plain, tool_name
+from chatfold.projections.shapes.values import replace_surrogates, to_json_value, tool_name
 
 GO_ON = "(Go on with what is still open.)"
 """What the user says where a provider wants them to speak last, and they did not."""
@@ -113,7 +113,7 @@ def params_of(given: dict[str, Any]) -> dict[str, Any]:
 
 def add_params(payload: dict[str, Any], params: dict[str, Any], *, tools: bool) -> dict[str, Any]:
     """The payload with the parameters, which win; None leaves one out. How to use tools is said if there are any."""
-    given = {name: plain(value) for name, value in params.items() if tools or name not in _OF_TOOLS}
+    given = {name: to_json_value(value) for name, value in params.items() if tools or name not in _OF_TOOLS}
     return {name: value for name, value in (payload | given).items() if value is not None}
 
 
@@ -135,17 +135,17 @@ def offer_tools(tools: Iterable[ToolSpec], schema: str) -> Iterator[dict[str, An
             others += 1
             name = tool_name(f"{tool.name} {others}")
         taken.add(name)
-        told = {"description": clean(tool.description)} if tool.description.strip() else {}
+        told = {"description": replace_surrogates(tool.description)} if tool.description.strip() else {}
         yield {"name": name, **told, schema: _schema(tool, name)}
 
 
 def _schema(tool: ToolSpec, name: str) -> dict[str, Any]:
     """Of an object, as providers want it, even if there is nothing in it."""
-    given: dict[str, Any] = plain(tool.schema)
+    given: dict[str, Any] = to_json_value(tool.schema)
     given.pop("title", None)
     properties = given.get("properties")
     given |= {"type": "object", "properties": properties if isinstance(properties, dict) else {}}
-    return given if name == tool.name else {"title": clean(tool.name), **given}
+    return given if name == tool.name else {"title": replace_surrogates(tool.name), **given}
 
 
 def real_names(offered: Iterable[Mapping[str, Any]], schema: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 
 from chatfold.agent.models import ModelFailed
-from chatfold.projections.text import clipped
+from chatfold.projections.text import clip
 
 _PACKAGES = frozenset({"openai", "anthropic"})
 _TRANSPORTS = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "anyio"})
@@ -75,7 +75,7 @@ def _text(error: Exception) -> str:
     """What it says, and what it came from, which for a lost connection is all there is to know."""
     cause = str(error.__cause__ or "")
     more = f" ({cause})" if cause and cause not in str(error) else ""
-    return clipped(f"{type(error).__name__}: {error}{more}", _MOST)
+    return clip(f"{type(error).__name__}: {error}{more}", _MOST)
 
 
 def _kinds(body: object) -> set[str]:

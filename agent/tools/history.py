@@ -42,7 +42,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections import RunDigest as Done
 from chatfold.projections import executions, transcript
-from chatfold.projections.shapes.values import clean, json_text, words, words_of
+from chatfold.projections.shapes.values import json_text, replace_surrogates, result_text, text_with_files
 from chatfold.projections.spans import spans
 from chatfold.projections.text import one_line, text_of
 
@@ -86,11 +86,11 @@ def _row(entry: Entry, hit: SearchHit, most: int) -> _Object:
     role, text = "tool", ""
     match entry.event:
         case MessageAdded(role=role, parts=parts):
-            text = words(parts)
+            text = text_with_files(parts)
         case ToolCalled(name=name, args=args):
             role, text = "assistant", f"called {name}: {json_text(args)}"
         case ToolReturned(parts=parts):
-            text = words(parts, data=True)
+            text = text_with_files(parts, data=True)
     row = {"seq": entry.seq, "role": role, "time": _time(entry.ts), "text": beginning(text, most)}
     return row if len(text) <= most else {**row, "match": hit.preview}
 
@@ -136,7 +136,7 @@ async def chat_tool_output(
     found = [one.event for one in await now.read(((entry, min(entry, now.seq)),))]
     if not found or not isinstance(found[0], ToolReturned):
         return {"success": False, "error": f"entry {entry} is no result of a tool"}
-    text = words_of(found[0].parts)
+    text = result_text(found[0].parts)
     at = text.find(find, offset) if find else offset
     if at < 0 or at >= len(text):
         where = f"{find!r} is not in" if find else "there are no characters in"
@@ -192,7 +192,7 @@ def _how(success: bool | None) -> str:
 
 
 def _indent(text: str) -> str:
-    return "\n    ".join(clean(text).splitlines())
+    return "\n    ".join(replace_surrogates(text).splitlines())
 
 
 def _fitting(label: str, blocks: Sequence[str], most: int) -> tuple[str, int]:

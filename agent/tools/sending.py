@@ -20,7 +20,7 @@ from chatfold.agent.messages import ToolCall
 from chatfold.agent.run_context import RunContext, call_id, current_run
 from chatfold.agent.tools import Tool, tool
 from chatfold.eventlog import IdConflict, SendConfirmed, SendFailed, SendRequested, Text
-from chatfold.projections.shapes.values import clean
+from chatfold.projections.shapes.values import replace_surrogates
 
 UNKNOWN = "it was being sent when the process ended, and nobody knows whether it arrived"
 
@@ -31,7 +31,7 @@ def send_tool(*, after_crash: Literal["interrupted", "again"] = "interrupted") -
     @tool(after_crash="again")  # what that means for this send, its events tell
     async def chat_send(text: Annotated[str, Meta(description="what the user will read")]) -> dict[str, Any]:
         """Sends a message to the user. Nothing reaches them in any other way."""
-        run, parts = current_run(), (Text(clean(text)),)
+        run, parts = current_run(), (Text(replace_surrogates(text)),)
         if run.send is None:
             return _fail("this agent has no way to send anything")
         if not text.strip():

@@ -25,7 +25,7 @@ from chatfold.projections.contexts import window
 from chatfold.projections.documents.transcript import transcript
 from chatfold.projections.runs import run_digests
 from chatfold.projections.shapes.legacy import active_lines, archive_file, index_file
-from chatfold.projections.shapes.values import plain
+from chatfold.projections.shapes.values import to_json_value
 from chatfold.projections.spans import includes
 from chatfold.projections.text import text_of
 
@@ -97,7 +97,9 @@ def _transcript(entries: Iterable[Entry], key: str) -> Iterator[Object]:
     for row in transcript(entries):
         if row["role"] in _ROLES and row["origin"] != "audit":
             line = {"v": 1, "ts": row["ts"], "channel": "api", "chatId": key, "chatKey": key}
-            yield plain({**line, "role": row["role"], "text": row["text"], "meta": {"via": row["via"]}})
+            yield to_json_value(
+                {**line, "role": row["role"], "text": row["text"], "meta": {"via": row["via"]}}
+            )
 
 
 def _runs(entries: list[Entry]) -> Iterator[Object]:
@@ -108,7 +110,7 @@ def _runs(entries: list[Entry]) -> Iterator[Object]:
             for call in run.tool_calls
         ]
         previews = {"userPreview": run.user_preview, "outputPreview": run.output_preview}
-        yield plain(
+        yield to_json_value(
             {
                 "v": 1,
                 "ts": times.get(run.started, 0),
@@ -181,4 +183,4 @@ def _ids(entries: Iterable[Entry]) -> list[str]:
 
 
 def _json(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(plain(value)), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(to_json_value(value)), indent=2) + b"\n"

@@ -38,7 +38,7 @@ from chatfold.eventlog import (
 )
 from chatfold.eventlog.search_text import OURS
 from chatfold.projections.documents.describe import ORIGINS, attached, happened, time_of
-from chatfold.projections.shapes.values import clean, json_text
+from chatfold.projections.shapes.values import json_text, replace_surrogates
 from chatfold.projections.text import Waiting, one_line
 
 
@@ -172,4 +172,4 @@ _HIDDEN = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def _safe(text: str) -> str:
-    return _HIDDEN.sub("\ufffd", _BREAKS.sub("\n", clean(text)))
+    return _HIDDEN.sub("\ufffd", _BREAKS.sub("\n", replace_surrogates(text)))

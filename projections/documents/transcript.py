@@ -21,7 +21,7 @@ from chatfold.eventlog import (
     SendRequested,
     Text,
 )
-from chatfold.projections.shapes.values import clean, described, plain
+from chatfold.projections.shapes.values import file_label, replace_surrogates, to_json_value
 
 Object: TypeAlias = dict[str, Any]
 
@@ -57,7 +57,7 @@ def said_by(entries: Iterable[Entry]) -> Iterator[Said]:
 def words_said(parts: Iterable[Part]) -> str:
     """Texts exactly as they were said, files by their description."""
     return "\n".join(
-        clean(part.text) if isinstance(part, Text) else described(part)
+        replace_surrogates(part.text) if isinstance(part, Text) else file_label(part)
         for part in parts
         if isinstance(part, Text | File)
     )
@@ -73,7 +73,7 @@ def transcript(entries: Iterable[Entry]) -> list[Object]:
             "origin": said.origin,
             "text": words_said(said.parts),
         }
-        | ({} if said.run is None else {"run": clean(said.run)})
-        | {"via": said.via, "meta": plain(said.meta)}
+        | ({} if said.run is None else {"run": replace_surrogates(said.run)})
+        | {"via": said.via, "meta": to_json_value(said.meta)}
         for said in said_by(entries)
     ]

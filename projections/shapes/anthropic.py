@@ -53,36 +53,36 @@ from chatfold.projections.shapes.parse import (
     Read,
     Said,
     content,
-    decoded,
+    decode_base64,
     each,
-    headed,
     image,
     meta_of,
     numbered_results,
     parts_of,
-    rest,
-    stepped,
+    separate_steps,
     string,
     unknown,
+    unread_fields,
+    with_head,
     with_kept,
     wrong,
 )
 from chatfold.projections.shapes.values import (
     arguments,
     call_ids,
-    clean,
-    described,
     fields,
+    file_label,
     give_back,
     in_given_order,
     is_web,
     json_text,
-    kept,
+    kept_fields,
     of_part,
-    plain,
-    told,
+    replace_surrogates,
+    text_with_files,
+    to_json_value,
     tool_name,
-    words,
+    user_parts,
 )
 from chatfold.projections.text import text_of_file
 
@@ -131,8 +131,8 @@ def _inner(block: Block) -> list[Block]:
 
 
 def _system_block(message: Message) -> Block | None:
-    text = words(message.parts)
-    own = kept(message, "anthropic") if len(message.parts) == 1 else {}
+    text = text_with_files(message.parts)
+    own = kept_fields(message, "anthropic") if len(message.parts) == 1 else {}
     return give_back(_text(text), of_part(own, 0)) if text else None
 
 
@@ -147,7 +147,7 @@ def _needs_a_word(turns: list[Block], turn: Block) -> bool:
 
 
 def _blocks(message: Message, ids: dict[int, str], provider: str, model: str) -> list[Block]:
-    own = kept(message, "anthropic")
+    own = kept_fields(message, "anthropic")
     match message.role:
         case "assistant":
             said = [
@@ -156,14 +156,18 @@ def _blocks(message: Message, ids: dict[int, str], provider: str, model: str) ->
                 if (block := _assistant_part(part, provider, model))
             ]
             return _in_order(
-                said, [(_call_block(call, ids), kept(call, "anthropic").get("at")) for call in message.calls]
+                said,
+                [
+                    (_call_block(call, ids), kept_fields(call, "anthropic").get("at"))
+                    for call in message.calls
+                ],
             )
         case "tool":
             return [_result(result, ids) for result in in_given_order(message.results, "anthropic")]
         case "user":
-            parts = enumerate(told(message))
+            parts = enumerate(user_parts(message))
             return [block for at, part in parts if (block := _input(part, of_part(own, at)))]
-    text = words(message.parts)
+    text = text_with_files(message.parts)
     return [_text(_SYSTEM + text)] if text else []
 
 
@@ -172,9 +176,9 @@ def _call_block(call: Call, ids: dict[int, str]) -> Block:
         "type": "tool_use",
         "id": ids[call.seq],
         "name": tool_name(call.name),
-        "input": plain(arguments(call.args)),
+        "input": to_json_value(arguments(call.args)),
     }
-    return give_back(block, fields(kept(call, "anthropic"), "call"))
+    return give_back(block, fields(kept_fields(call, "anthropic"), "call"))
 
 
 def _in_order(blocks: list[Block], calls: list[tuple[Block, Any]]) -> list[Block]:
@@ -202,16 +206,22 @@ def _assistant_part(part: Part, provider: str, model: str) -> Block | None:
         if not part.signature or (part.provider, part.model) != (provider, model):
             return None
         if part.redacted:
-            return {"type": "redacted_thinking", "data": clean(part.signature)}
-        return {"type": "thinking", "thinking": clean(part.text), "signature": clean(part.signature)}
+            return {"type": "redacted_thinking", "data": replace_surrogates(part.signature)}
+        return {
+            "type": "thinking",
+            "thinking": replace_surrogates(part.text),
+            "signature": replace_surrogates(part.signature),
+        }
     if raw := _raw(part):
         return raw
-    text = words((part,)).rstrip()  # white space at the end of what the assistant said last is refused
+    text = text_with_files(
+        (part,)
+    ).rstrip()  # white space at the end of what the assistant said last is refused
     return _text(text) if text else None
 
 
 def _result(result: Result, ids: dict[int, str]) -> Block:
-    own = kept(result, "anthropic")
+    own = kept_fields(result, "anthropic")
     content = [
         block
         for at, part in enumerate(result.parts)
@@ -229,7 +239,7 @@ def _input(part: Part, unread: Block, *, data: bool = False, files: bool = True)
     """``files``: whether they may be more than a description here; the result of a failure is refused with them."""
     match part:
         case Text(text=text) if text.strip():
-            return give_back(_text(clean(text)), unread)
+            return give_back(_text(replace_surrogates(text)), unread)
         case Data() if raw := _raw(part):
             return raw
         case Data(data=value) if data:
@@ -238,7 +248,7 @@ def _input(part: Part, unread: Block, *, data: bool = False, files: bool = True)
             others = () if block["type"] == "document" else _OF_DOCUMENTS
             return give_back(block, {name: value for name, value in unread.items() if name not in others})
         case File():
-            return _text(described(part))
+            return _text(file_label(part))
     return None
 
 
@@ -248,9 +258,9 @@ def _raw(part: Part) -> Block | None:
         case Data(
             name="anthropic", data={"type": "image" | "document", "source": {"type": "file" | "content"}}
         ):
-            return dict(plain(part.data))
+            return dict(to_json_value(part.data))
         case Data(name="anthropic", data={"type": str(kind)}) if kind not in _KNOWN:
-            return dict(plain(part.data))
+            return dict(to_json_value(part.data))
     return None
 
 
@@ -268,7 +278,7 @@ def _file_block(file: File, unread: Block) -> Block | None:
     if fields(unread, "source").get("type") == "text" and (text := text_of_file(file)) is not None:
         return {
             "type": "document",
-            "source": {"type": "text", "media_type": file.media_type, "data": clean(text)},
+            "source": {"type": "text", "media_type": file.media_type, "data": replace_surrogates(text)},
         }
     return None
 
@@ -288,7 +298,7 @@ def from_anthropic(
     events: list[Event] = [_said("system", [read]) for read in first]
     whose = Reasoning("", provider, model)
     turns = each(messages, "messages", lambda message: _message(message, whose), "a list of messages")
-    return [*events, *numbered_results(stepped(turns), "anthropic")]
+    return [*events, *numbered_results(separate_steps(turns), "anthropic")]
 
 
 def _message(message: Given, whose: Reasoning) -> list[Event]:
@@ -301,7 +311,7 @@ def _message(message: Given, whose: Reasoning) -> list[Event]:
             events = [_said("system", content(message.get("content"), ".content", _block))]
         case role:
             raise wrong(".role", "'user', 'assistant' or 'system'", role)
-    return headed(events, "anthropic", rest(message, "role", "content"))
+    return with_head(events, "anthropic", unread_fields(message, "role", "content"))
 
 
 def _assistant(message: Given, whose: Reasoning) -> list[Said]:
@@ -346,12 +356,12 @@ def _spoken(block: Given, whose: Reasoning) -> Read | ToolCalled:
         case "thinking":
             signature = string(block, "signature") if block.get("signature") is not None else ""
             thought = replace(whose, text=string(block, "thinking"), signature=signature)
-            return thought, rest(block, "type", "thinking", "signature")
+            return thought, unread_fields(block, "type", "thinking", "signature")
         case "redacted_thinking":
             hidden = replace(whose, signature=string(block, "data"), redacted=True)
-            return hidden, rest(block, "type", "data")
+            return hidden, unread_fields(block, "type", "data")
         case "tool_use":
-            more = rest(block, "type", "id", "name", "input")
+            more = unread_fields(block, "type", "id", "name", "input")
             name, meta = string(block, "name"), meta_of("anthropic", call=more)
             return ToolCalled(string(block, "id"), name, block.get("input"), meta)
     return _block(block)
@@ -365,20 +375,22 @@ def _given(block: Given) -> Read | ToolReturned:
     if not isinstance(failed, bool | None):
         raise wrong(".is_error", "true or false", failed)
     parts, more = parts_of(content(told, ".content", _block) if told is not None else [])
-    meta = meta_of("anthropic", result=rest(block, "type", "tool_use_id", "content", "is_error"), parts=more)
+    meta = meta_of(
+        "anthropic", result=unread_fields(block, "type", "tool_use_id", "content", "is_error"), parts=more
+    )
     return ToolReturned(string(block, "tool_use_id"), parts, failed is True, meta)
 
 
 def _block(block: Given) -> Read:
     match string(block, "type"):
         case "text":
-            return Text(string(block, "text")), rest(block, "type", "text")
+            return Text(string(block, "text")), unread_fields(block, "type", "text")
         case "image" | "document" as kind:
             if file := _file(block, kind):
                 is_text = string(block, "source", "type") == "text"
                 source = ("media_type", "data", "url", *(() if is_text else ("type",)))
                 read = ("type",) if kind == "document" and file.name.strip() else ("type", "title")
-                return file, rest(block, *read, source=source)
+                return file, unread_fields(block, *read, source=source)
     return unknown("anthropic", block)
 
 
@@ -387,7 +399,7 @@ def _file(block: Given, kind: str) -> File | None:
     name = string(block, "title") if block.get("title") is not None else ""
     match string(block, "source", "type"):
         case "base64":
-            data = decoded(string(block, "source", "data"))
+            data = decode_base64(string(block, "source", "data"))
             return File(string(block, "source", "media_type"), data, name) if data else None
         case "url":
             url = string(block, "source", "url")

@@ -41,7 +41,7 @@ from chatfold.projections.context import Context
 from chatfold.projections.contexts import Contexts, contexts, window
 from chatfold.projections.documents.transcript import Said, said_by, words_said
 from chatfold.projections.fold import fold, start
-from chatfold.projections.shapes.values import arguments, clean, json_text, plain
+from chatfold.projections.shapes.values import arguments, json_text, replace_surrogates, to_json_value
 from chatfold.projections.spans import Spans, includes, minus, spans
 from chatfold.projections.text import Waiting
 
@@ -86,17 +86,17 @@ def archive_file(context: Context, entries: Iterable[Entry]) -> Object:
     newest = max((top.seq for top in context.tops), default=0)
     file = {
         "v": 1,
-        "contextId": clean(context.id),
-        "title": clean(context.title),
+        "contextId": replace_surrogates(context.id),
+        "title": replace_surrogates(context.title),
         "createdAt": context.created,
         "status": "archived",
         "archivedAt": context.archived,
-        "archiveReason": clean(context.reason),
+        "archiveReason": replace_surrogates(context.reason),
         "messages": active_lines(own),
     }
     for entry in own:
         if entry.seq == newest and isinstance(entry.event, Compacted):
-            file["summary"] = clean(entry.event.summary)
+            file["summary"] = replace_surrogates(entry.event.summary)
     return file
 
 
@@ -106,7 +106,7 @@ _INDEX_FIELDS = ("contextId", "title", "createdAt", "archivedAt", "messageCount"
 def index_file(rows: Iterable[ArchiveRow]) -> Object:
     """``messageCount`` counts messages as they were recorded: a run that said several things is one line of a file."""
     items = [msgspec.to_builtins(row) for row in rows]
-    return {"v": 1, "items": [{name: plain(item[name]) for name in _INDEX_FIELDS} for item in items]}
+    return {"v": 1, "items": [{name: to_json_value(item[name]) for name in _INDEX_FIELDS} for item in items]}
 
 
 # --- one file a conversation -----------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def legacy_lines(entries: Iterable[Entry], state: Contexts | None = None) -> lis
     if state is None:
         state = fold(start((contexts,), memory=len(history)), history)[contexts]
     record.mark(state)
-    return [plain(row) for row in record.rows]
+    return [to_json_value(row) for row in record.rows]
 
 
 class _Record:

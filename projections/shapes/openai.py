@@ -44,39 +44,39 @@ from chatfold.projections.shapes.parse import (
     Said,
     arguments_of,
     content,
-    decoded,
+    decode_base64,
     each,
-    headed,
     image,
     meta_of,
     numbered_results,
     of_data_url,
     parts_of,
-    rest,
-    stepped,
+    separate_steps,
     string,
     unknown,
+    unread_fields,
+    with_head,
     wrong,
 )
 from chatfold.projections.shapes.values import (
     arguments,
     call_ids,
-    clean,
     data_url,
-    described,
     fields,
+    file_label,
     give_back,
     in_given_order,
     is_web,
     json_text,
-    kept,
+    kept_fields,
     of_part,
     only_text,
     pdf_name,
-    plain,
-    told,
+    replace_surrogates,
+    text_with_files,
+    to_json_value,
     tool_name,
-    words,
+    user_parts,
 )
 
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -103,7 +103,7 @@ def to_openai(messages: Sequence[Message]) -> list[Shape]:
 
 def _answers(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
     for result in in_given_order(message.results, "openai"):
-        own = kept(result, "openai")
+        own = kept_fields(result, "openai")
         content = (own and _text_list(result.parts, own)) or output_text(result)
         shape = {"role": "tool", "tool_call_id": ids[result.call], "content": content}
         yield give_back(shape, _message_fields(own)) if own else shape
@@ -111,13 +111,13 @@ def _answers(message: Message, ids: dict[int, str]) -> Iterator[Shape]:
 
 def _spoken(message: Message, ids: dict[int, str]) -> Shape | None:
     """None if it says nothing."""
-    own = kept(message, "openai")
+    own = kept_fields(message, "openai")
     if message.role == "user":
         content = _user_content(message, own)
         return give_back({"role": "user", "content": content}, _message_fields(own)) if content else None
     shape = _said_and_called(message, own, ids)
     first = message.calls[0] if message.calls else message  # without words, it is with the first call
-    unread = _message_fields(own) or _message_fields(kept(first, "openai"))
+    unread = _message_fields(own) or _message_fields(kept_fields(first, "openai"))
     return give_back(shape, unread) if len(shape) > 1 else None
 
 
@@ -125,7 +125,7 @@ def _user_content(message: Message, own: Shape) -> str | list[Shape]:
     """A single text is sent as a string, as most clients do, unless it came as a list."""
     if "form" not in own and (text := only_text(message.parts)) is not None:
         return text
-    parts = enumerate(told(message))
+    parts = enumerate(user_parts(message))
     listed = [shape for at, part in parts if (shape := _chat_part(part, of_part(own, at)))]
     alone = "form" not in own and len(listed) == 1 and listed[0].keys() == {"type", "text"}
     return str(listed[0]["text"]) if alone else listed
@@ -135,16 +135,16 @@ def _said_and_called(message: Message, own: Shape, ids: dict[int, str]) -> Shape
     """What an assistant or an embedder says, and the calls."""
     shape: Shape = {"role": message.role}
     if not own:
-        if text := words(message.parts):
+        if text := text_with_files(message.parts):
             shape["content"] = text
         if message.calls:
             shape["tool_calls"] = [_call_shape(call, ids) for call in message.calls]
         return shape
     refused = [] if "form" in own else [at for at in range(len(message.parts)) if "type" in of_part(own, at)]
     said = tuple(part for at, part in enumerate(message.parts) if at not in refused)
-    if content := _text_list(message.parts, own) or words(said):
+    if content := _text_list(message.parts, own) or text_with_files(said):
         shape["content"] = content
-    if refusal := words(tuple(message.parts[at] for at in refused)):
+    if refusal := text_with_files(tuple(message.parts[at] for at in refused)):
         shape["refusal"] = refusal
     if message.calls:
         shape["tool_calls"] = [_call_shape(call, ids) for call in message.calls]
@@ -154,9 +154,9 @@ def _said_and_called(message: Message, own: Shape, ids: dict[int, str]) -> Shape
 def _call_shape(call: Call, ids: dict[int, str]) -> Shape:
     if not call.meta:
         return {"id": ids[call.seq], "type": "function", "function": function_shape(call.name, call.args)}
-    unread = fields(kept(call, "openai"), "call")
+    unread = fields(kept_fields(call, "openai"), "call")
     if unread.get("type") == "custom" and isinstance(call.args, str):
-        custom = {"name": tool_name(call.name), "input": clean(call.args)}
+        custom = {"name": tool_name(call.name), "input": replace_surrogates(call.args)}
         return give_back({"id": ids[call.seq], "type": "custom", "custom": custom}, unread)
     return give_back(
         {"id": ids[call.seq], "type": "function", "function": function_shape(call.name, call.args)}, unread
@@ -168,7 +168,7 @@ def function_shape(name: str, args: Any) -> Shape:
 
 
 def output_text(result: Result) -> str:
-    text = words(result.parts, data=True) or _NOTHING
+    text = text_with_files(result.parts, data=True) or _NOTHING
     return f"Error: {text}" if result.failed else text
 
 
@@ -191,15 +191,15 @@ def _text_list(parts: tuple[Part, ...], own: Shape) -> list[Shape]:
 def _chat_part(part: Part, unread: Shape) -> Shape | None:
     match part:
         case Text(text=text) if unread.get("type") == "refusal":
-            return give_back({"type": "refusal", "refusal": clean(text)}, unread)
+            return give_back({"type": "refusal", "refusal": replace_surrogates(text)}, unread)
         case Text(text=text) if text.strip():
-            return give_back({"type": "text", "text": clean(text)}, unread)
+            return give_back({"type": "text", "text": replace_surrogates(text)}, unread)
         case File() if shape := _chat_file(part):
             return give_back(shape, unread)
         case File():
-            return {"type": "text", "text": described(part)}
+            return {"type": "text", "text": file_label(part)}
         case Data(name="openai", data=dict() as given) if isinstance(given.get("type"), str):
-            return dict(plain(given))  # of a type that only the provider knows
+            return dict(to_json_value(given))  # of a type that only the provider knows
     return None
 
 
@@ -225,7 +225,7 @@ _SOUNDS = {"mp3": "audio/mpeg"}  # others are called what they are
 def from_openai(messages: Iterable[Mapping[str, Any]]) -> list[Event]:
     functions: list[str] = []
     turns = each(messages, "messages", lambda message: _message(message, functions), "a list of messages")
-    return numbered_results(stepped(turns), "openai")
+    return numbered_results(separate_steps(turns), "openai")
 
 
 def _message(message: Given, functions: list[str]) -> list[Event]:
@@ -248,7 +248,7 @@ def _told(role: Role, message: Given) -> list[Event]:
     would_do = role != "user" or (len(parts) == 1 and isinstance(parts[0], Text))
     form = _form(message) if would_do else ""
     said = MessageAdded(role, parts, meta=meta_of("openai", parts=more, form=form))
-    return headed([said], "openai", rest(message, "role", "content"))
+    return with_head([said], "openai", unread_fields(message, "role", "content"))
 
 
 def _form(message: Given) -> str:
@@ -271,15 +271,15 @@ def _assistant(message: Given, functions: list[str]) -> list[Event]:
         events.insert(
             0, MessageAdded("assistant", parts, meta=meta_of("openai", parts=more, form=_form(message)))
         )
-    return headed(
-        events, "openai", rest(message, "role", "content", "refusal", "tool_calls", "function_call")
+    return with_head(
+        events, "openai", unread_fields(message, "role", "content", "refusal", "tool_calls", "function_call")
     )
 
 
 def _result(call: str, message: Given, id_field: str) -> list[Event]:
     parts, more = parts_of(_content(message, required=id_field == "tool_call_id"))
     returned = ToolReturned(call, parts, meta=meta_of("openai", parts=more, form=_form(message)))
-    return headed([returned], "openai", rest(message, "role", "content", id_field))
+    return with_head([returned], "openai", unread_fields(message, "role", "content", id_field))
 
 
 # --- calls -----------------------------------------------------------------------------------------------
@@ -289,10 +289,10 @@ def _call(call: Given) -> ToolCalled:
     match call.get("type"):
         case "function" | None:
             name, args = string(call, "function", "name"), arguments_of(string(call, "function", "arguments"))
-            more = rest(call, "id", "type", function=("name", "arguments"))
+            more = unread_fields(call, "id", "type", function=("name", "arguments"))
         case "custom":
             name, args = string(call, "custom", "name"), string(call, "custom", "input")
-            more = rest(call, "id", custom=("name", "input"))
+            more = unread_fields(call, "id", custom=("name", "input"))
         case other:
             raise wrong(".type", "'function' or 'custom'", other)
     return ToolCalled(string(call, "id"), name, args, meta_of("openai", call=more))
@@ -302,7 +302,7 @@ def _function_call(message: Given, functions: list[str]) -> ToolCalled:
     name = string(message, "function_call", "name")
     args = arguments_of(string(message, "function_call", "arguments"))
     functions.append(name)
-    more = rest(message["function_call"], "name", "arguments")
+    more = unread_fields(message["function_call"], "name", "arguments")
     return ToolCalled(_function_id(name, functions), name, args, meta_of("openai", call=more))
 
 
@@ -323,16 +323,16 @@ def _content(message: Given, *, required: bool = True) -> list[Read]:
 def _part(part: Given) -> Read:
     match string(part, "type"):
         case "text":
-            return Text(string(part, "text")), rest(part, "type", "text")
+            return Text(string(part, "text")), unread_fields(part, "type", "text")
         case "refusal":
             said, more = _refusal(part)
-            return said, more | rest(part, "type", "refusal")
+            return said, more | unread_fields(part, "type", "refusal")
         case "image_url":
-            return image(string(part, "image_url", "url")), rest(part, "type", image_url=("url",))
+            return image(string(part, "image_url", "url")), unread_fields(part, "type", image_url=("url",))
         case "input_audio" if sound := _sound(part):
-            return sound, rest(part, "type", input_audio=("data", "format"))
+            return sound, unread_fields(part, "type", input_audio=("data", "format"))
         case "file" if file := _attachment(part):
-            return file, rest(part, "type", file=("file_data", "filename"))
+            return file, unread_fields(part, "type", file=("file_data", "filename"))
     return unknown("openai", part)
 
 
@@ -341,7 +341,7 @@ def _refusal(given: Given) -> Read:
 
 
 def _sound(part: Given) -> File | None:
-    data, kind = decoded(string(part, "input_audio", "data")), string(part, "input_audio", "format")
+    data, kind = decode_base64(string(part, "input_audio", "data")), string(part, "input_audio", "format")
     return File(_SOUNDS.get(kind, f"audio/{kind}"), data) if data else None
 
 
@@ -355,5 +355,5 @@ def _attachment(part: Given) -> File | None:
     if file := of_data_url(written):
         return replace(file, name=name)
     media_type = "application/pdf" if name.lower().endswith(".pdf") else "application/octet-stream"
-    data = decoded(written)
+    data = decode_base64(written)
     return File(media_type, data, name) if data else None

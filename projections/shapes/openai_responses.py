@@ -32,29 +32,29 @@ from chatfold.projections.shapes.parse import (
     numbered_results,
     of_data_url,
     parts_of,
-    rest,
-    stepped,
+    separate_steps,
     string,
     unknown,
+    unread_fields,
     with_kept,
     wrong,
 )
 from chatfold.projections.shapes.values import (
     call_ids,
-    clean,
     data_url,
-    described,
     fields,
+    file_label,
     give_back,
     in_given_order,
     is_web,
-    kept,
+    kept_fields,
     of_part,
     pdf_name,
-    plain,
-    told,
+    replace_surrogates,
+    text_with_files,
+    to_json_value,
     tool_name,
-    words,
+    user_parts,
 )
 
 Spoken: TypeAlias = Read | ToolCalled
@@ -81,10 +81,10 @@ def to_openai_responses(
 
 
 def _items(message: Message, ids: dict[int, str], provider: str, model: str) -> Iterator[Shape]:
-    own = kept(message, _OWN)
+    own = kept_fields(message, _OWN)
     match message.role:
         case "user":
-            parts = enumerate(told(message))
+            parts = enumerate(user_parts(message))
             content = [shape for at, part in parts if (shape := _input_part(part, of_part(own, at)))]
             if content:
                 yield give_back(
@@ -96,14 +96,14 @@ def _items(message: Message, ids: dict[int, str], provider: str, model: str) -> 
             for result in in_given_order(message.results, _OWN):
                 yield _output_item(result, ids)
         case role:
-            if text := words(message.parts):
+            if text := text_with_files(message.parts):
                 alone = of_part(own, 0) if len(message.parts) == 1 else {}
                 content = [give_back({"type": "input_text", "text": text}, alone)]
                 yield give_back({"type": "message", "role": role, "content": content}, fields(own, "message"))
 
 
 def _output_items(message: Message, ids: dict[int, str], provider: str, model: str) -> Iterator[Shape]:
-    own = kept(message, _OWN)
+    own = kept_fields(message, _OWN)
     items: list[Shape] = []
     for at, part in enumerate(message.parts):
         if isinstance(part, Reasoning):
@@ -112,11 +112,11 @@ def _output_items(message: Message, ids: dict[int, str], provider: str, model: s
                 items.append(_reasoning(part, of_part(own, at)))
         elif raw := _raw(part):
             items.append(raw)
-        elif text := words((part,)):
+        elif text := text_with_files((part,)):
             said = {"type": "message", "role": "assistant", "content": text}
             items.append(said if isinstance(part, File) else give_back(said, of_part(own, at)))
     for call in message.calls:
-        place = kept(call, _OWN).get("at")
+        place = kept_fields(call, _OWN).get("at")
         at = place if type(place) is int and place >= 0 else len(items)
         items.insert(at, _call_item(call, ids))
     while items and items[-1]["type"] == "reasoning":  # it is refused without what it led to
@@ -125,16 +125,16 @@ def _output_items(message: Message, ids: dict[int, str], provider: str, model: s
 
 
 def _call_item(call: Call, ids: dict[int, str]) -> Shape:
-    unread = fields(kept(call, _OWN), "call")
+    unread = fields(kept_fields(call, _OWN), "call")
     if unread.get("type") == "custom_tool_call" and isinstance(call.args, str):
-        written = {"name": tool_name(call.name), "input": clean(call.args)}
+        written = {"name": tool_name(call.name), "input": replace_surrogates(call.args)}
         return give_back({"type": "custom_tool_call", "call_id": ids[call.seq], **written}, unread)
     written = function_shape(call.name, call.args)
     return give_back({"type": "function_call", "call_id": ids[call.seq], **written}, unread)
 
 
 def _output_item(result: Result, ids: dict[int, str]) -> Shape:
-    own = kept(result, _OWN)
+    own = kept_fields(result, _OWN)
     unread = fields(own, "result")
     kind = (
         "custom_tool_call_output"
@@ -153,9 +153,9 @@ def _raw(part: Part) -> Shape | None:
     """An item, or a part of one, of a type that only the provider knows: what its own tools did, for one."""
     match part:
         case Data(name="openai_responses", data={"type": str(kind), **more}) if kind not in _KNOWN:
-            return dict(plain({"type": kind, **more}))
+            return dict(to_json_value({"type": kind, **more}))
         case Data(name="openai_responses", data={"type": "input_image" | "input_file", "file_id": str()}):
-            return dict(plain(part.data))
+            return dict(to_json_value(part.data))
     return None
 
 
@@ -171,12 +171,12 @@ def _without_repeats(items: Iterable[Shape]) -> Iterator[Shape]:
 
 
 def _reasoning(part: Reasoning, unread: Shape) -> Shape:
-    summary = [{"type": "summary_text", "text": clean(part.text)}] if part.text.strip() else []
+    summary = [{"type": "summary_text", "text": replace_surrogates(part.text)}] if part.text.strip() else []
     shape = {
         "type": "reasoning",
         "id": part.id,
-        "summary": plain(unread.get("summary", summary)),
-        "encrypted_content": clean(part.signature),
+        "summary": to_json_value(unread.get("summary", summary)),
+        "encrypted_content": replace_surrogates(part.signature),
     }
     return give_back(shape, unread)
 
@@ -184,7 +184,7 @@ def _reasoning(part: Reasoning, unread: Shape) -> Shape:
 def _input_part(part: Part, unread: Shape) -> Shape | None:
     match part:
         case Text(text=text) if text.strip():
-            return give_back({"type": "input_text", "text": clean(text)}, unread)
+            return give_back({"type": "input_text", "text": replace_surrogates(text)}, unread)
         case File(media_type=media) if media in IMAGES and (part.data or is_web(part.url)):
             url = data_url(part) if part.data else part.url
             return give_back({"type": "input_image", "image_url": url}, {"detail": "auto", **unread})
@@ -194,7 +194,7 @@ def _input_part(part: Part, unread: Shape) -> Shape | None:
         case File(media_type="application/pdf") if is_web(part.url):
             return give_back({"type": "input_file", "file_url": part.url}, unread)
         case File():
-            return {"type": "input_text", "text": described(part)}
+            return {"type": "input_text", "text": file_label(part)}
     return _raw(part)
 
 
@@ -215,7 +215,7 @@ def from_openai_responses(
         else:
             spoken += item
     events += [_turn(spoken)] if spoken else []
-    return numbered_results(stepped(events), _OWN)
+    return numbered_results(separate_steps(events), _OWN)
 
 
 def _turn(spoken: list[Spoken]) -> list[Event]:
@@ -237,25 +237,26 @@ def _item(item: Given, whose: Reasoning) -> MessageAdded | ToolReturned | list[S
     match item.get("type", "message"):
         case "message" if item.get("role") == "assistant":
             return [
-                (part, more | rest(item, *_OF_MESSAGE)) for part, more in _read(item, ".content", _said_part)
+                (part, more | unread_fields(item, *_OF_MESSAGE))
+                for part, more in _read(item, ".content", _said_part)
             ]
         case "message":
             return _told(item)
         case "reasoning":
             return [_thought(item, whose)]
         case "function_call":
-            more = rest(item, "type", "call_id", "name", "arguments", *_STORED)
+            more = unread_fields(item, "type", "call_id", "name", "arguments", *_STORED)
             args = arguments_of(string(item, "arguments"))
             return [ToolCalled(string(item, "call_id"), string(item, "name"), args, meta_of(_OWN, call=more))]
         case "custom_tool_call":
-            more = rest(item, "call_id", "name", "input", *_STORED)
+            more = unread_fields(item, "call_id", "name", "input", *_STORED)
             name, text = string(item, "name"), string(item, "input")
             return [ToolCalled(string(item, "call_id"), name, text, meta_of(_OWN, call=more))]
         case "function_call_output" | "custom_tool_call_output" as kind:
             parts, more = parts_of(_read(item, ".output", _part))
             read = ("call_id", "output", *_STORED, *(["type"] if kind == "function_call_output" else []))
             form = "" if isinstance(item.get("output"), str) else "list"
-            meta = meta_of(_OWN, parts=more, result=rest(item, *read), form=form)
+            meta = meta_of(_OWN, parts=more, result=unread_fields(item, *read), form=form)
             return ToolReturned(string(item, "call_id"), parts, meta=meta)
     string(item, "type")
     return [unknown(_OWN, item)]
@@ -266,7 +267,9 @@ def _told(item: Given) -> MessageAdded:
     if role not in ("user", "system", "developer"):
         raise wrong(".role", "'user', 'assistant', 'system' or 'developer'", role)
     parts, more = parts_of(_read(item, ".content", _part))
-    return MessageAdded(role, parts, meta=meta_of(_OWN, parts=more, message=rest(item, *_OF_MESSAGE)))
+    return MessageAdded(
+        role, parts, meta=meta_of(_OWN, parts=more, message=unread_fields(item, *_OF_MESSAGE))
+    )
 
 
 def _read(item: Given, where: str, read: Callable[[Given], Read]) -> list[Read]:
@@ -277,7 +280,7 @@ def _thought(item: Given, whose: Reasoning) -> Read:
     summary = [*each(item.get("summary") or [], ".summary", lambda part: string(part, "text"))]
     signature = item.get("encrypted_content") or ""
     thought = replace(whose, text="\n\n".join(summary), id=string(item, "id"), signature=str(signature))
-    more = rest(item, "type", "id", "summary", "encrypted_content", "status")
+    more = unread_fields(item, "type", "id", "summary", "encrypted_content", "status")
     return thought, more | ({"summary": item["summary"]} if len(summary) > 1 else {})
 
 
@@ -293,13 +296,15 @@ def _said_part(part: Given) -> Read:
 def _part(part: Given) -> Read:
     match string(part, "type"):
         case "input_text" | "output_text":
-            return Text(string(part, "text")), rest(part, "type", "text")
+            return Text(string(part, "text")), unread_fields(part, "type", "text")
         case "input_image" if isinstance(part.get("image_url"), str):
-            return image(string(part, "image_url")), rest(part, "type", "image_url")
+            return image(string(part, "image_url")), unread_fields(part, "type", "image_url")
         case "input_file" if isinstance(part.get("file_url"), str):
-            return File("application/pdf", url=string(part, "file_url")), rest(part, "type", "file_url")
+            return File("application/pdf", url=string(part, "file_url")), unread_fields(
+                part, "type", "file_url"
+            )
         case "input_file" if file := of_data_url(str(part.get("file_data") or "")):
             name = part.get("filename")
             named = replace(file, name=name if isinstance(name, str) else "")
-            return named, rest(part, "type", "file_data", "filename")
+            return named, unread_fields(part, "type", "file_data", "filename")
     return unknown(_OWN, part)

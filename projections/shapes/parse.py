@@ -83,7 +83,7 @@ def content(value: Any, where: str, read: Callable[[Given], T]) -> list[T | Read
 # --- bytes and files -------------------------------------------------------------------------------------
 
 
-def decoded(text: str) -> bytes | None:
+def decode_base64(text: str) -> bytes | None:
     """The bytes that are written like this in base64; None if there are none, or if they would be written otherwise."""
     try:
         data = base64.b64decode(text, validate=True)
@@ -95,7 +95,7 @@ def decoded(text: str) -> bytes | None:
 def of_data_url(url: str) -> File | None:
     """The file that a data URL holds in base64."""
     head, _, body = url.partition(";base64,")
-    data = decoded(body)
+    data = decode_base64(body)
     return File(head[5:], data) if head.startswith("data:") and data else None
 
 
@@ -112,10 +112,10 @@ def image(url: str) -> File:
 # --- what has no place -----------------------------------------------------------------------------------
 
 
-def rest(given: Given, *read: str, **within: tuple[str, ...]) -> Object:
+def unread_fields(given: Given, *read: str, **within: tuple[str, ...]) -> Object:
     """The fields that were not read, also ``within`` others. One that is null or empty says nothing."""
     left = {key: value for key, value in given.items() if key not in read}
-    left |= {field: rest(given[field], *names) for field, names in within.items()}
+    left |= {field: unread_fields(given[field], *names) for field, names in within.items()}
     return {key: value for key, value in left.items() if value not in (None, [], {})}
 
 
@@ -131,7 +131,7 @@ def parts_of(read: Iterable[Read]) -> tuple[tuple[Part, ...], Object]:
     return tuple(part for part, _ in read), {str(at): more for at, (_, more) in enumerate(read) if more}
 
 
-def headed(events: list[Said], provider: str, more: Object) -> list[Event]:
+def with_head(events: list[Said], provider: str, more: Object) -> list[Event]:
     """The events of a message; what else it says is with the first."""
     first, *others = events
     if more:
@@ -147,7 +147,7 @@ def unknown(provider: str, part: Given) -> Read:
 # --- steps -----------------------------------------------------------------------------------------------
 
 
-def stepped(turns: Iterable[list[Event]]) -> list[Event]:
+def separate_steps(turns: Iterable[list[Event]]) -> list[Event]:
     """The events of all messages, each message a step of its own.
 
     Calls without words would go with the assistant's message before them, or with calls whose results never came

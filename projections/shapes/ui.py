@@ -76,7 +76,7 @@ from chatfold.projections.shapes.ui_parts import (
     without_ui,
     write_part,
 )
-from chatfold.projections.shapes.values import clean, plain
+from chatfold.projections.shapes.values import replace_surrogates, to_json_value
 from chatfold.projections.text import Waiting
 
 _KINDS = {"user": (Text, File, Data), "assistant": (Text, Reasoning, File, Data), "system": (Text,)}
@@ -108,7 +108,7 @@ def to_ui(entries: Iterable[Entry], *, chat_key: str = "", audit: bool = False) 
                 export.compacted(entry, event)
             case CompactionReverted(seq=seq):
                 export.messages.pop(export.summaries.get(seq, ""), None)
-    return [plain(message) for _, message in sorted(export.messages.values(), key=itemgetter(0))]
+    return [to_json_value(message) for _, message in sorted(export.messages.values(), key=itemgetter(0))]
 
 
 class _Export:
@@ -236,7 +236,7 @@ def _is_words(part: Object) -> bool:
 
 
 def _unique(wanted: str, taken: set[str]) -> str:
-    wanted = free = clean(wanted)
+    wanted = free = replace_surrogates(wanted)
     number = 1
     while free in taken:
         number += 1

@@ -19,8 +19,8 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections.shapes.parse import decoded, string
-from chatfold.projections.shapes.values import data_url, described, is_web, json_text
+from chatfold.projections.shapes.parse import decode_base64, string
+from chatfold.projections.shapes.values import data_url, file_label, is_web, json_text
 from chatfold.projections.text import text_of
 
 Object: TypeAlias = dict[str, Any]
@@ -109,7 +109,7 @@ def write_file(file: File) -> Object:
     """What is neither here nor on the web cannot be shown: it is described."""
     media_type = _MEDIA_TYPE.fullmatch(file.media_type)
     if media_type is None or not (file.data or is_web(file.url)):
-        return write_part(Text(described(file)))
+        return write_part(Text(file_label(file)))
     url = data_url(replace(file, media_type=media_type[1])) if file.data else file.url
     named = {"filename": file.name} if file.name else {}
     return {"type": "file", "mediaType": media_type[1], "url": url, **named}
@@ -185,7 +185,7 @@ def read_part(part: Object) -> Part | None:
 def read_file(media_type: str, url: str, name: Json) -> File:
     """With the bytes of a data URL, if it can be made from them again."""
     file = File(media_type, name=name if isinstance(name, str) else "", url=url)
-    data = decoded(url.partition(",")[2])
+    data = decode_base64(url.partition(",")[2])
     held = replace(file, data=data, url="") if data else file
     return held if write_part(held).get("url") == url else file
 

@@ -12,14 +12,14 @@ from xxhash import xxh3_64_hexdigest
 
 from chatfold.eventlog import Data, File, Json, Part, Text
 from chatfold.projections.prompt import Call, Message, Result
-from chatfold.projections.text import clipped, text_of, text_of_file
+from chatfold.projections.text import clip, text_of, text_of_file
 
 _SAFE = re.compile(r"[a-zA-Z0-9_-]+")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 _WEB = re.compile(r"https?://(?![/?#])[!-~]+")  # what begins with a host, of visible ASCII characters
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with halves of surrogate pairs replaced: no provider's JSON can hold them."""
     try:
         if not text.isascii():
@@ -29,19 +29,19 @@ def clean(text: str) -> str:
     return text
 
 
-def plain(value: Json) -> Json:
+def to_json_value(value: Json) -> Json:
     """The value as strict JSON: bytes become base64, what is not a number becomes null."""
     match value:
         case str():
-            return clean(value)
+            return replace_surrogates(value)
         case bytes():
             return base64.b64encode(value).decode()
         case float() if not math.isfinite(value):
             return None
         case dict():
-            return {clean(key): plain(item) for key, item in value.items()}
+            return {replace_surrogates(key): to_json_value(item) for key, item in value.items()}
         case list() | tuple():
-            return [plain(item) for item in value]
+            return [to_json_value(item) for item in value]
     return value
 
 
@@ -51,7 +51,7 @@ def json_text(value: Json) -> str:
             value
         ).decode()  # which writes bytes and what is no number as ``plain`` does
     except UnicodeEncodeError:
-        return msgspec.json.encode(plain(value)).decode()
+        return msgspec.json.encode(to_json_value(value)).decode()
 
 
 def arguments(args: Json) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def call_ids(messages: Iterable[Message], most: int) -> dict[int, str]:
     return ids
 
 
-def kept(value: Message | Call | Result, provider: str) -> dict[str, Any]:
+def kept_fields(value: Message | Call | Result, provider: str) -> dict[str, Any]:
     """What a provider's messages said and events have no word for: under the provider in the meta, for its shape alone."""
     own = value.meta.get(provider) if value.meta else None
     return own if isinstance(own, dict) else {}
@@ -113,7 +113,7 @@ def give_back(shape: dict[str, Any], unread: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict) and isinstance(inner := shape.get(name), dict):
             whole[name] = give_back(inner, value)
         elif name not in shape:
-            whole[name] = plain(value)
+            whole[name] = to_json_value(value)
     return whole
 
 
@@ -122,13 +122,13 @@ def in_given_order(results: Iterable[Result], provider: str) -> list[Result]:
     numbered = list(enumerate(results))
     if not any(result.meta for _, result in numbered):
         return [result for _, result in numbered]
-    places = {at: kept(result, provider).get("at") for at, result in numbered}
+    places = {at: kept_fields(result, provider).get("at") for at, result in numbered}
     if not all(type(place) is int for place in places.values()):
         return [result for _, result in numbered]
     return [result for at, result in sorted(numbered, key=lambda pair: (places[pair[0]], pair[0]))]
 
 
-def told(message: Message) -> tuple[Part, ...]:
+def user_parts(message: Message) -> tuple[Part, ...]:
     """The parts of a user's message. Data goes with a result only, also if that is late: then as text."""
     if message.kind != "late":
         return message.parts
@@ -140,34 +140,34 @@ def only_text(parts: tuple[Part, ...]) -> str | None:
     if len(parts) != 1 or type(parts[0]) is not Text:
         return None
     text = parts[0].text
-    return "" if text.isspace() else clean(text)
+    return "" if text.isspace() else replace_surrogates(text)
 
 
-def words(parts: tuple[Part, ...], *, data: bool = False) -> str:
+def text_with_files(parts: tuple[Part, ...], *, data: bool = False) -> str:
     """The parts as text; files by their description; ``data``: structured parts, too, as JSON."""
     if (text := only_text(parts)) is not None:
         return text
     texts = []
     for part in parts:
         if type(part) is Text:
-            texts.append(clean(part.text))
+            texts.append(replace_surrogates(part.text))
         elif type(part) is File:
-            texts.append(described(part))
+            texts.append(file_label(part))
         elif type(part) is Data and data:
             texts.append(json_text(part.data))
     return "\n".join([text for text in texts if text and not text.isspace()])
 
 
-def described(file: File) -> str:
+def file_label(file: File) -> str:
     """What stands for a file where it cannot be sent as one: what a text file says, of others what they are."""
     size = f", {len(file.data)} bytes" if file.data else ""
-    label = f"[file {file.name or clipped(file.url, 200) or 'without a name'}: {file.media_type}{size}]"
+    label = f"[file {file.name or clip(file.url, 200) or 'without a name'}: {file.media_type}{size}]"
     text = text_of_file(file)
-    return clean(label if text is None else f"{label}\n{text}")
+    return replace_surrogates(label if text is None else f"{label}\n{text}")
 
 
 def data_url(file: File) -> str:
-    return f"data:{clean(file.media_type)};base64,{base64.b64encode(file.data).decode()}"
+    return f"data:{replace_surrogates(file.media_type)};base64,{base64.b64encode(file.data).decode()}"
 
 
 def is_web(url: str) -> bool:
@@ -177,10 +177,10 @@ def is_web(url: str) -> bool:
 
 def pdf_name(file: File) -> str:
     """The name of a PDF, which OpenAI wants to end as one."""
-    name = clean(file.name).strip()
+    name = replace_surrogates(file.name).strip()
     return name if name.lower().endswith(".pdf") and len(name) > len(".pdf") else f"{name or 'file'}.pdf"
 
 
-def words_of(parts: Iterable[Part]) -> str:
+def result_text(parts: Iterable[Part]) -> str:
     """What was said in words, and data as JSON: what a tool returned."""
     return "\n".join(json_text(p.data) if isinstance(p, Data) else text_of((p,)) for p in parts)

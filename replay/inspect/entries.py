@@ -45,7 +45,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
-from chatfold.projections.usage import spent
+from chatfold.projections.usage import read_counts
 
 # What a list calls each kind of event, and the sign that goes with it: nothing is told by colour alone.
 _LABELS: dict[type, tuple[str, str]] = {
@@ -174,7 +174,7 @@ def _model(event: ModelCalled | ModelReturned) -> str:
     if isinstance(event, ModelCalled):
         tools = f", {len(event.tools)} tool{'s' * (len(event.tools) > 1)}" if event.tools else ""
         return f"{event.model}{tools}, request {event.request}"
-    cost = spent(event.usage, failed=False)
+    cost = read_counts(event.usage, failed=False)
     tokens = f"{cost.input} → {cost.output} tokens" if cost.tokens else ""
     return ", ".join(word for word in (event.stop, tokens, event.error) if word)
 

@@ -18,7 +18,7 @@ from chatfold.eventlog import (
     ToolCalled,
 )
 from chatfold.projections.text import one_line
-from chatfold.projections.usage import spent
+from chatfold.projections.usage import read_counts
 from chatfold.replay.inspect.entries import (
     KIND_NAMES,
     LABELS,
@@ -155,7 +155,7 @@ def _take(turn: Turn, entry: Entry, name: str) -> None:
         case ToolCalled(name=tool):
             turn.tools[tool] = turn.tools.get(tool, 0) + 1
         case ModelReturned(usage=usage):
-            turn.size = spent(usage, failed=False).input or turn.size
+            turn.size = read_counts(usage, failed=False).input or turn.size
         case RunFinished(outcome=outcome):
             turn.outcome = outcome
         case Compacted() | ContextOpened() | ContextSwitched() | ContextCleared() if name:

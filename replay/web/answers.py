@@ -13,7 +13,7 @@ from chatfold.projections.activity import turn
 from chatfold.projections.history import History
 from chatfold.projections.lifetimes import stays, summary_stays
 from chatfold.projections.prompt import first_difference
-from chatfold.projections.usage import spent
+from chatfold.projections.usage import read_counts
 from chatfold.replay.inspect.entries import describe_parts, kind_name, row
 from chatfold.replay.inspect.items import item_of
 from chatfold.replay.inspect.matching import comparable
@@ -274,7 +274,7 @@ async def request_at(
         sum(tokens),
         same,
         sum(tokens[:same]),
-        spent(returned.usage, failed=False).cached if isinstance(returned, ModelReturned) else 0,
+        read_counts(returned.usage, failed=False).cached if isinstance(returned, ModelReturned) else 0,
     )
 
 

@@ -20,7 +20,7 @@ from chatfold.eventlog import (
 )
 from chatfold.projections.shapes.values import json_text
 from chatfold.projections.text import one_line
-from chatfold.projections.usage import spent
+from chatfold.projections.usage import read_counts
 from chatfold.replay.inspect.entries import describe_parts, is_failure, kind_name, row
 
 MOST = 500  # lines at once
@@ -90,5 +90,5 @@ def _arguments(args: Any) -> str:
 def _cost(event: Event) -> tuple[int, int] | None:
     if not isinstance(event, ModelReturned) or is_failure(event):
         return None
-    cost = spent(event.usage, failed=False)
+    cost = read_counts(event.usage, failed=False)
     return (cost.input, cost.output) if cost.tokens else None

@@ -18,7 +18,7 @@ from chatfold.agent.summary import summarise_by_rules
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
 from chatfold.projections import Message
 from chatfold.projections.prompt import Call, Result
-from chatfold.projections.usage import TokenCounts, spent
+from chatfold.projections.usage import TokenCounts, read_counts
 from tests.support.wire_server import (
     AWKWARD,
     Reply,
@@ -102,7 +102,7 @@ async def test_thoughts_text_calls_and_usage_are_heard_however_the_stream_is_tor
     )
     assert answer.calls == (ToolCall("toolu_1", "read", {"path": "é"}), ToolCall("toolu_2", "read", {}))
     assert answer.stop == "tool_use"
-    assert spent(answer.usage, failed=False) == TokenCounts(1, 0, 9 + 1100, 30, 1000, 20)
+    assert read_counts(answer.usage, failed=False) == TokenCounts(1, 0, 9 + 1100, 30, 1000, 20)
 
 
 async def test_a_request_obeys_the_rules_and_thoughts_go_back_to_the_model_that_had_them(

@@ -17,7 +17,7 @@ from chatfold.agent.models.openai import OpenAIModel
 from chatfold.agent.summary import summarise_by_rules
 from chatfold.eventlog import Compacted, Entry, ModelReturned, Reasoning, Text
 from chatfold.projections.usage import TokenCounts
-from chatfold.projections.usage import spent as cost_of
+from chatfold.projections.usage import read_counts as cost_of
 from tests.support.wire_server import (
     AWKWARD,
     Reply,

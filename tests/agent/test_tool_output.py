@@ -14,7 +14,7 @@ from chatfold.agent.models import ScriptedModel
 from chatfold.agent.tools import tool
 from chatfold.eventlog import Data, File, Part, Text, ToolReturned
 from chatfold.projections.labels import SHOWN, shorten_result
-from chatfold.projections.shapes.values import words_of
+from chatfold.projections.shapes.values import result_text
 from tests.support.acting import are_proved
 from tests.support.agent_runs import agent, events, ran, returned, step
 from tests.support.chats import a_store  # noqa: F401
@@ -105,7 +105,7 @@ async def test_what_it_shows_is_not_shortened_again(store: Store) -> None:
     chat, _ = await reading(store, whole)
     [_, shown] = await events(chat, ToolReturned)
     assert shown.meta == {}
-    assert words_of(shown.parts).partition("\n")[2] == LONG[:1000]
+    assert result_text(shown.parts).partition("\n")[2] == LONG[:1000]
 
 
 async def test_a_call_of_it_that_a_crash_left_open_is_made_again(store: Store) -> None:
@@ -154,10 +154,10 @@ PARTS = st.lists(
 @given(PARTS, st.integers(1, 300))
 def test_what_is_shown_and_what_is_left_out_are_the_whole(parts: tuple[Part, ...], most: int) -> None:
     shown = shorten_result(ToolReturned("c", parts, meta={SHOWN: most}), 7)
-    whole = words_of(parts)
+    whole = result_text(parts)
     assert len(shown) == len(parts)
     for part, now in zip(parts, shown, strict=True):
-        text = words_of((part,))
+        text = result_text((part,))
         if now is part:
             assert isinstance(part, File) or len(text) <= most + 200
             continue

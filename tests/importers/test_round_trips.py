@@ -26,7 +26,7 @@ from chatfold.eventlog import (
 )
 from chatfold.importers import import_paths
 from chatfold.importers.ship_export import export_ship, file_name
-from chatfold.projections.shapes.values import clean
+from chatfold.projections.shapes.values import replace_surrogates
 from chatfold.projections.text import text_of
 from tests.importers.fixtures import OWN
 from tests.support.histories import compacted
@@ -72,7 +72,7 @@ async def recorded(store: Store, events: list[Event]) -> Chat:
 
 def said(events: list[Event]) -> Counter[tuple[str, str]]:
     found = [event for event in events if isinstance(event, MessageAdded)]
-    return Counter((event.role, clean(text_of(event.parts))) for event in found)
+    return Counter((event.role, replace_surrogates(text_of(event.parts))) for event in found)
 
 
 async def events_of(chat: Chat) -> list[Event]:

@@ -11,7 +11,7 @@ from chatfold.projections.spans import (
     Spans,
     add,
     common,
-    extended,
+    extend,
     has,
     includes,
     minus,
@@ -50,14 +50,14 @@ def test_spans_of_the_same_seqs_are_equal_however_they_were_given(some: list[Spa
 @given(some_spans, st.integers(1, 4), st.integers(-3, 10))
 def test_spans_extended_by_one_after_them_hold_both(some: Spans, gap: int, length: int) -> None:
     first = (some[-1][1] if some else 0) + gap
-    longer = extended(some, first, first + length)
+    longer = extend(some, first, first + length)
     assert members(longer) == members(some) | set(range(first, first + length + 1))
     assert in_order(longer)
 
 
 @given(some_spans)
 def test_spans_extended_by_nothing_are_the_same_ones(some: Spans) -> None:
-    assert extended(some, 9, 8) is some
+    assert extend(some, 9, 8) is some
 
 
 @given(some_spans, some_spans)

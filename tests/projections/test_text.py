@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.projections.text import clipped, one_line
+from chatfold.projections.text import clip, one_line
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_line_is_the_beginning_of_a_text_with_single_blanks(text: str, line: s
 @given(text=st.text(), most=st.integers(1, 30))
 def test_a_line_is_never_longer_than_asked_and_says_when_something_is_missing(text: str, most: int) -> None:
     whole = " ".join(text.split())
-    assert one_line(text, most) == clipped(whole, most)
+    assert one_line(text, most) == clip(whole, most)
     assert len(one_line(text, most)) <= most
     assert one_line(text, most).endswith("…") or one_line(text, most) == whole
 
@@ -37,4 +37,4 @@ def test_a_line_is_never_longer_than_asked_and_says_when_something_is_missing(te
 )
 def test_one_line_is_all_words_by_single_blanks_clipped(pieces: list[str], most: int) -> None:
     text = "".join(pieces)
-    assert one_line(text, most) == clipped(" ".join(text.split()), most)
+    assert one_line(text, most) == clip(" ".join(text.split()), most)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatfold.projections.shapes.values import plain
+from chatfold.projections.shapes.values import to_json_value
 from chatfold.replay.inspect.serial import json_lines, json_text
 from chatfold.replay.inspect.times import ago, clock, iso
 from chatfold.replay.terminal import (
@@ -175,7 +175,7 @@ def test_json_is_on_one_line_safe_and_the_same_to_a_program(value: Any) -> None:
     read = json.loads(written)["value"]
     assert read == json.loads(json_lines({"value": value}))["value"]
     if not halves(value):
-        assert read == plain(value)
+        assert read == to_json_value(value)
 
 
 def halves(value: Any) -> bool:
