@@ -10,6 +10,7 @@ Where to look. A format is a module that turns records into items, and nothing e
 
     codex           rollouts of the Codex CLI, of every generation: codex_rollouts (their files), codex_thread (their records)
     claude_code     sessions of Claude Code, and of subagents: claude_tree (their lines)
+    pi              sessions of pi: trees of entries
     ship            .ship folders, of the generations that the documents describe
     conversation    conversation JSONL
     lists           provider messages: OpenAI, Anthropic, the AI SDK's UIMessage

@@ -5,8 +5,9 @@ An item is an event with what the log says about it. Events that name entries (`
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -36,6 +37,25 @@ class Keys:
             key = f"{name}.{self._given[name]}"
         self._given[key] = 1
         return key
+
+
+class Maker:
+    """Makes the items of a chat, one after the other. ``place``: of the last one."""
+
+    def __init__(self) -> None:
+        self.place = 0
+        self._keys = Keys()
+
+    def item(self, event: Event, name: str, said_at: int | None = None, run: str | None = None) -> Item:
+        self.place += 1
+        return Item(event, self._keys.unique(name), said_at, run)
+
+
+def counts_of(names: Mapping[str, str], given: Any) -> dict[str, int]:
+    """Numbers of tokens under our names, those that are numbers and not 0."""
+    values = given if isinstance(given, dict) else {}
+    found = {ours: values.get(theirs) for theirs, ours in names.items()}
+    return {name: n for name, n in found.items() if type(n) is int and 0 < n < 1 << 53}
 
 
 class Problem(msgspec.Struct, frozen=True):

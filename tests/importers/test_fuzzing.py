@@ -24,6 +24,8 @@ FILES = {
     "codex 0.125": next((OWN / "codex" / "0.125.0-app-server").rglob("*14-42-46*")),
     "codex 0.20": next((OWN / "codex" / "0.20.0").rglob("*.jsonl")),
     "claude-code": next((OWN / "claude-code").rglob("*0001.jsonl")),
+    "pi": OWN / "pi" / "0.73.1" / "tree.jsonl",
+    "pi, the first": next((OWN / "pi" / "0.30.2").rglob("*42-22*")),
     "conversation": OWN / "seed-001" / "task-001.jsonl",
     "ui": OWN / "ui-messages" / "chat.json",
     "ui lines": OWN / "ui-messages" / "chat.jsonl",
