@@ -97,6 +97,29 @@ class Session(ABC):
         """The items that are new since the last time; all of them the first time. Raises ``Rewritten``."""
 
 
+class WholeSession(Session):
+    """One whose source tools replace, or write into: it is read again from the start when it has changed."""
+
+    def restart(self) -> None:
+        self._seen: object = None
+
+    def read(self) -> Iterator[Item]:
+        state = self.state()
+        if self._seen not in (None, state):
+            raise Rewritten(str(self.paths[0]))
+        if self._seen is None:
+            self._seen = state
+            yield from self.items()
+
+    @abstractmethod
+    def state(self) -> object:
+        """Another one when there is something new."""
+
+    @abstractmethod
+    def items(self) -> Iterator[Item]:
+        """All of them."""
+
+
 class Rewritten(Exception):
     """The file is no longer the one that was read: the session has to ``restart``."""
 

@@ -15,7 +15,7 @@ from typing import Any
 from chatfold.agent.client_history import find_new
 from chatfold.eventlog import ChatStarted, Event
 from chatfold.importers.head import Head, Object, decode_value
-from chatfold.importers.items import Format, Item, Keys, Problem, Rewritten, Session
+from chatfold.importers.items import Format, Item, Keys, Problem, Session, WholeSession
 from chatfold.importers.lines import LineReader
 from chatfold.importers.times import millis
 from chatfold.projections.shapes.anthropic import from_anthropic
@@ -66,26 +66,18 @@ def _is_message(one: Object) -> bool:
     return isinstance(role, str) and role in _ROLES and bool(says) and not _OTHERS & one.keys()
 
 
-class ListSession(Session):
+class ListSession(WholeSession):
     """``tool``: the name of the shape."""
 
     def __init__(self, path: Path, tool: str) -> None:
         self._tool = tool
         super().__init__(path.name.partition(".")[0] or path.name, (path,))
 
-    def restart(self) -> None:
-        self._seen: tuple[int, int] | None = None
-
-    def read(self) -> Iterator[Item]:
+    def state(self) -> object:
         stat = self.paths[0].stat()
-        seen = stat.st_mtime_ns, stat.st_size
-        if self._seen is not None and seen != self._seen:
-            raise Rewritten(str(self.paths[0]))
-        if self._seen is None:
-            self._seen = seen
-            yield from self._items()
+        return stat.st_mtime_ns, stat.st_size
 
-    def _items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[Item]:
         data = self.paths[0].read_bytes()
         value = decode_value(data)
         request = value if isinstance(value, dict) and not _is_message(value) else {}

@@ -31,7 +31,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.importers.head import Head, Object, decode_object
-from chatfold.importers.items import Format, Item, Keys, Problem, Rewritten, Session
+from chatfold.importers.items import Format, Item, Keys, Problem, Session, WholeSession
 from chatfold.importers.lines import LineReader
 from chatfold.importers.lists import items_of
 from chatfold.importers.times import millis
@@ -93,7 +93,7 @@ def _is_whole(root: Path, name: str) -> bool:
     return meta is not None and meta.get("source") == "chatfold"
 
 
-class ShipSession(Session):
+class ShipSession(WholeSession):
     def __init__(self, root: Path, generation: str, name: str, kind: str) -> None:
         self._root = root
         self._generation = generation
@@ -118,21 +118,17 @@ class ShipSession(Session):
                 own = sorted((self._folder / "messages").rglob("*.json*"))
         return [path for path in own if path.is_file()]
 
-    def restart(self) -> None:
-        self._seen: dict[Path, tuple[int, int]] | None = None
+    def state(self) -> object:
+        return {path: (stat.st_mtime_ns, stat.st_size) for path in self._files() for stat in [path.stat()]}
 
-    def read(self) -> Iterator[Item]:
-        now = {path: (stat.st_mtime_ns, stat.st_size) for path in self._files() for stat in [path.stat()]}
-        if self._seen not in (None, now):
-            raise Rewritten(str(self._folder))
-        if self._seen is None:
-            self._seen, self.paths = now, tuple(now)
-            about = {"imported": NAME, "source": str(self._folder.absolute())}
-            yield Item(ChatStarted(self.key, "", about), "started")
-            if self._generation == "third":
-                yield from _third(self._lists(), 1)
-            else:
-                yield from self._of_transcripts()
+    def items(self) -> Iterator[Item]:
+        self.paths = tuple(self._files())
+        about = {"imported": NAME, "source": str(self._folder.absolute())}
+        yield Item(ChatStarted(self.key, "", about), "started")
+        if self._generation == "third":
+            yield from _third(self._lists(), 1)
+        else:
+            yield from self._of_transcripts()
 
     # --- what the files say --------------------------------------------------------------------------------
 
