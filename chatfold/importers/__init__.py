@@ -11,6 +11,7 @@ Where to look. A format is a module that turns records into items, and nothing e
     codex           rollouts of the Codex CLI, of every generation: codex_rollouts (their files), codex_thread (their records)
     claude_code     sessions of Claude Code, and of subagents: claude_tree (their lines)
     pi              sessions of pi: trees of entries
+    openai_agents   databases of the OpenAI Agents SDK; branches
     ship            .ship folders, of the generations that the documents describe
     conversation    conversation JSONL
     lists           provider messages: OpenAI, Anthropic, the AI SDK's UIMessage
@@ -20,6 +21,7 @@ What they have in common:
     items           Item, Session, Format: the interface of a format
     formats         which there are
     head, lines     a file's beginning, by which it is recognised; files of JSON lines; times: as tools write them
+    database        SQLite that is only looked at; databases: sessions that are kept in one
     finding         the files of a folder, and what they are; where tools keep theirs
     writing         from items to entries: what is new, what was rewritten, what is shared with another chat
     importing       import_paths: all of it together

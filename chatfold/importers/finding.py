@@ -7,10 +7,11 @@ opened. The chats of a store are no foreign files.
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from chatfold.importers.database import BESIDE
 from chatfold.importers.formats import FORMATS
 from chatfold.importers.head import Head
 from chatfold.importers.items import Format, Problem
@@ -46,7 +47,7 @@ def _walk(folder: Path) -> Iterator[Found]:
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         for name in sorted(names):
-            if _SEGMENT.fullmatch(name):
+            if _SEGMENT.fullmatch(name) or _is_beside_database(name, names):
                 continue
             path = Path(root, name)
             try:
@@ -55,6 +56,10 @@ def _walk(folder: Path) -> Iterator[Found]:
                 continue
             if stat.S_ISREG(info.st_mode) and info.st_size:
                 yield Found(path, info)
+
+
+def _is_beside_database(name: str, names: Sequence[str]) -> bool:
+    return any(name.endswith(ending) and name.removesuffix(ending) in names for ending in BESIDE)
 
 
 def format_of(path: Path, problems: list[Problem]) -> Format | None:

@@ -1,12 +1,13 @@
 """The formats that are known, in the order in which a file is asked whether it is one of them."""
 
-from chatfold.importers import claude_code, codex, conversation, lists, pi, ship
+from chatfold.importers import claude_code, codex, conversation, lists, openai_agents, pi, ship
 from chatfold.importers.items import Format
 
 FORMATS: tuple[Format, ...] = (
     *codex.FORMATS,
     *claude_code.FORMATS,
     *pi.FORMATS,
+    *openai_agents.FORMATS,
     *conversation.FORMATS,
     *ship.FORMATS,
     *lists.FORMATS,

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from chatfold.importers.database import MAGIC, tables_of
+
 LONGEST = 128 << 20
 """Bytes of a line. A longer one is passed over, so that no file can take all memory."""
 _SIZE = 1 << 16
@@ -40,6 +42,11 @@ class Head:
                     yield record
                 if not line or good >= _RECORDS:
                     return
+
+    @cached_property
+    def tables(self) -> dict[str, frozenset[str]]:
+        """Of a SQLite database: the columns of each table."""
+        return tables_of(self.path) if self.start.startswith(MAGIC) else {}
 
     @cached_property
     def value(self) -> Any:

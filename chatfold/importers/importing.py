@@ -62,6 +62,7 @@ async def import_paths(
     for problem in plan.problems:
         yield Report("", "", (problem.path,), "unchanged", 0, 0, problems=(problem,))
     taken: dict[str, Path] = {}
+    chats_of: dict[Path, list[str]] = {}
     of = len(plan.sessions)
     for done in range(1, of + 1):
         form, session = plan.sessions.popleft()  # what its reader knows goes with it
@@ -69,8 +70,9 @@ async def import_paths(
         report = await import_session(store.log, session, form.name, dry_run=dry_run)
         if not dry_run:
             for path in session.paths:
+                chats_of.setdefault(path, []).append(session.key)
                 if (stat := plan.stats.get(path)) is not None:
-                    known.note(path, stat, form.name, [session.key])
+                    known.note(path, stat, form.name, chats_of[path])
         yield msgspec.structs.replace(report, done=done, of=of)
     if not dry_run:
         for path in plan.foreign:

@@ -79,6 +79,7 @@ class Session(ABC):
     """
 
     title = ""
+    version: object = None  # in a file of many sessions: another one when there is something new of this one
     source = ""  # where it comes from, if that is not its first file
 
     def __init__(self, key: str, paths: tuple[Path, ...], *, parent: str = "") -> None:
@@ -137,10 +138,14 @@ class Home(msgspec.Struct, frozen=True):
 
 
 class Format(msgspec.Struct, frozen=True):
-    """``recognises`` looks at the content. ``sessions`` are those of all files of this format that were found."""
+    """``recognises`` looks at the content. ``sessions`` are those of all files of this format that were found.
+
+    ``holds_many``: a file holds many sessions, as a database does. Whenever it changes, it is asked for their ``version`` again.
+    """
 
     name: str
     title: str
     recognises: Callable[[Head], bool]
     sessions: Callable[[Sequence[Path]], Iterable[Session]]
     homes: tuple[Home, ...] = ()
+    holds_many: bool = False

@@ -41,10 +41,10 @@ class Ledger:
     def find(self, path: Path, stat: os.stat_result) -> Known | None:
         """What is known of the file, if it is as it was."""
         known = self.files.get(str(path))
-        return known if known and (known.size, known.mtime, known.inode) == signature(stat) else None
+        return known if known and (known.size, known.mtime, known.inode) == signature(path, stat) else None
 
     def note(self, path: Path, stat: os.stat_result, form: str, chats: list[str]) -> None:
-        self.files[str(path)] = Known(*signature(stat), form, chats)
+        self.files[str(path)] = Known(*signature(path, stat), form, chats)
         self._changed = True
 
     def forget(self, path: Path) -> None:
@@ -62,8 +62,13 @@ class Ledger:
             self._changed = False
 
 
-def signature(stat: os.stat_result) -> tuple[int, int, int]:
-    return stat.st_size, stat.st_mtime_ns, stat.st_ino
+def signature(path: Path, stat: os.stat_result) -> tuple[int, int, int]:
+    """Of a file, with the write-ahead log beside it, if it is a database that has one."""
+    size, time = stat.st_size, stat.st_mtime_ns
+    with suppress(OSError):
+        log = os.stat(f"{path}-wal")  # noqa: PTH116
+        size, time = size + log.st_size, max(time, log.st_mtime_ns)
+    return size, time, stat.st_ino
 
 
 def ledger_path(place: Path | str) -> Path:

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from chatfold.agent import Store
+from chatfold.importers.database import database_of
 from chatfold.importers.finding import files_of, format_of
 from chatfold.importers.importing import Report, import_paths, import_session, own_key, write_news
 from chatfold.importers.items import Problem, Session, UnknownFormat
@@ -92,26 +93,29 @@ class _Watcher:
         self._store = store
         self._ledger = Ledger(ledger)
         self._live: OrderedDict[str, _Live] = OrderedDict()  # by the key of the chat
-        self._keys: dict[Path, list[str]] = {}
+        self._chats: dict[Path, tuple[str, list[str]]] = {}  # of a file: its format, and the keys
+        self._versions: dict[tuple[Path, str], object] = {}  # of the sessions of files that hold many
         self._saved = 0.0
 
     async def look_at(self, path: Path) -> list[Report]:
         """What is new in this file."""
+        path = database_of(path)
         try:
             info = os.stat(path)  # noqa: PTH116 (it waits for nothing)
             if not stat.S_ISREG(info.st_mode) or not info.st_size:
                 return []
-            keys = [key for key in self._keys.get(path, ()) if key in self._live]
+            _, known = self._chats.get(path, ("", []))
+            keys = [key for key in known if key in self._live]
             reports = [await self._go_on(key) for key in keys] if keys else await self._begin(path)
         except FileNotFoundError:  # its chat stays
-            self._keys.pop(path, None)
+            self._chats.pop(path, None)
             self._ledger.forget(path)
             return []
         except OSError as error:
             problem = Problem(str(path), 0, 0, error.strerror or str(error))
             return [Report("", "", (str(path),), "unchanged", 0, 0, problems=(problem,))]
-        if found := self._keys.get(path):
-            self._ledger.note(path, info, self._live[found[0]].tool, found)
+        if path in self._chats:
+            self._ledger.note(path, info, *self._chats[path])
         return [report for report in reports if report.new or report.problems]
 
     async def _go_on(self, key: str) -> Report:
@@ -133,17 +137,27 @@ class _Watcher:
         if form is None:
             return []
         reports = []
-        for session in form.sessions([path]):
+        for session in await asyncio.to_thread(list, form.sessions([path])):
+            if form.holds_many and self._is_as_it_was(path, session):
+                continue
             session.key = await own_key(self._store.log, form, session, {})
             writer = ChatWriter(self._store.log, session.key, form.name)
             reports.append(await import_session(self._store.log, session, form.name, writer=writer))
-            self._live[session.key] = _Live(form.name, session, writer)
+            if not form.holds_many:
+                self._live[session.key] = _Live(form.name, session, writer)
             for one in {path, *session.paths}:
-                keys = self._keys.setdefault(one, [])
+                _, keys = self._chats.setdefault(one, (form.name, []))
                 keys += [] if session.key in keys else [session.key]
         while len(self._live) > _OPEN:
             self._live.popitem(last=False)
         return reports
+
+    def _is_as_it_was(self, path: Path, session: Session) -> bool:
+        mark = path, session.key
+        if session.version is not None and self._versions.get(mark) == session.version:
+            return True
+        self._versions[mark] = session.version
+        return False
 
     async def settle(self) -> None:
         """What was written is made durable; only then it is remembered as read."""
