@@ -12,6 +12,7 @@ Where to look. A format is a module that turns records into items, and nothing e
     claude_code     sessions of Claude Code, and of subagents: claude_tree (their lines)
     pi              sessions of pi: trees of entries
     openai_agents   databases of the OpenAI Agents SDK; branches
+    llm             logs of llm, of both schemas
     ship            .ship folders, of the generations that the documents describe
     conversation    conversation JSONL
     lists           provider messages: OpenAI, Anthropic, the AI SDK's UIMessage

@@ -1,6 +1,6 @@
 """The formats that are known, in the order in which a file is asked whether it is one of them."""
 
-from chatfold.importers import claude_code, codex, conversation, lists, openai_agents, pi, ship
+from chatfold.importers import claude_code, codex, conversation, lists, llm, openai_agents, pi, ship
 from chatfold.importers.items import Format
 
 FORMATS: tuple[Format, ...] = (
@@ -8,6 +8,7 @@ FORMATS: tuple[Format, ...] = (
     *claude_code.FORMATS,
     *pi.FORMATS,
     *openai_agents.FORMATS,
+    *llm.FORMATS,
     *conversation.FORMATS,
     *ship.FORMATS,
     *lists.FORMATS,

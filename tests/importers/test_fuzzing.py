@@ -27,6 +27,8 @@ FILES = {
     "pi": OWN / "pi" / "0.73.1" / "tree.jsonl",
     "pi, the first": next((OWN / "pi" / "0.30.2").rglob("*42-22*")),
     "openai-agents": OWN / "openai-agents" / "0.24.0" / "advanced.db",
+    "llm": OWN / "llm" / "0.36" / "logs.db",
+    "llm, the first": OWN / "llm" / "0.27.1" / "logs.db",
     "conversation": OWN / "seed-001" / "task-001.jsonl",
     "ui": OWN / "ui-messages" / "chat.json",
     "ui lines": OWN / "ui-messages" / "chat.jsonl",
