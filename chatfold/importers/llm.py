@@ -23,6 +23,7 @@ from chatfold.eventlog import (
     Part,
     Reasoning,
     Rewound,
+    Role,
     Text,
     ToolCalled,
     ToolReturned,
@@ -182,7 +183,8 @@ class ThreadSession(_LogSession):
                     said += self._files(row)
                 case kind:
                     done.append(Noted(f"{NAME}.{kind}", {"text": row["text"], **given}))
-        role = message["role"] if message and message["role"] in ("user", "assistant", "system") else "user"
+        roles: dict[str, Role] = {"assistant": "assistant", "system": "system"}
+        role = roles.get(message["role"] if message else "", "user")
         events: list[Event] = [MessageAdded(role, tuple(said)), *done] if said else done
         for event in events:
             yield self._maker.item(event, name, said_at)
