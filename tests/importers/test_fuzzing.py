@@ -29,6 +29,8 @@ FILES = {
     "openai-agents": OWN / "openai-agents" / "0.24.0" / "advanced.db",
     "llm": OWN / "llm" / "0.36" / "logs.db",
     "llm, the first": OWN / "llm" / "0.27.1" / "logs.db",
+    "gemini": next((OWN / "gemini" / "0.61.0").rglob("*14-48*")),
+    "gemini, the first": next((OWN / "gemini" / "0.20.2").rglob("*8b53*")),
     "conversation": OWN / "seed-001" / "task-001.jsonl",
     "ui": OWN / "ui-messages" / "chat.json",
     "ui lines": OWN / "ui-messages" / "chat.jsonl",
