@@ -11,6 +11,7 @@ Where to look. A format is a module that turns records into items, and nothing e
     codex           rollouts of the Codex CLI, of every generation: codex_rollouts (their files), codex_thread (their records)
     claude_code     sessions of Claude Code, and of subagents: claude_tree (their lines)
     gemini          sessions of the Gemini CLI: operations, or a list
+    opencode        sessions of opencode: a database, and the files before it
     pi              sessions of pi: trees of entries
     openai_agents   databases of the OpenAI Agents SDK; branches
     llm             logs of llm, of both schemas

@@ -4,7 +4,7 @@ A database that another process has open is read through its own index of the wr
 (``readonly_shm``). What a process left behind that ended without closing (rows that are in the ``-wal`` alone, a journal that has to be
 rolled back) is put in order in a copy. Otherwise nobody has it open, and the file is read by itself.
 
-Only the tables that a reader names are read.
+Only the tables that a reader names are read, and never those with credentials.
 """
 
 import os
@@ -20,6 +20,8 @@ from urllib.parse import quote
 MAGIC = b"SQLite format 3\0"
 BESIDE = ("-wal", "-shm", "-journal")
 _WAITS_S = 5.0
+_SECRET = frozenset({"account", "account_state", "control_account", "credential", "session_share"})
+"""Tables with credentials. SQLite itself refuses to read them."""
 
 
 def is_database(path: Path) -> bool:
@@ -87,6 +89,7 @@ def _connected(path: Path, how: str) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(address, uri=True, timeout=_WAITS_S, check_same_thread=False)) as found:
         found.row_factory = _as_dict
         found.text_factory = _as_text
+        found.set_authorizer(_allow)
         yield found
 
 
@@ -103,6 +106,11 @@ def _has_journal(path: Path) -> bool:
     """Is it locked as it is read? One in the mode of a write-ahead log that has none is nobody's just now."""
     with path.open("rb") as file:
         return file.read(20)[18:20] != b"\x02\x02"
+
+
+def _allow(action: int, table: str | None, *_: object) -> int:
+    is_secret = action == sqlite3.SQLITE_READ and table in _SECRET
+    return sqlite3.SQLITE_DENY if is_secret else sqlite3.SQLITE_OK
 
 
 def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:

@@ -1,6 +1,17 @@
 """The formats that are known, in the order in which a file is asked whether it is one of them."""
 
-from chatfold.importers import claude_code, codex, conversation, gemini, lists, llm, openai_agents, pi, ship
+from chatfold.importers import (
+    claude_code,
+    codex,
+    conversation,
+    gemini,
+    lists,
+    llm,
+    openai_agents,
+    opencode,
+    pi,
+    ship,
+)
 from chatfold.importers.items import Format
 
 FORMATS: tuple[Format, ...] = (
@@ -10,6 +21,7 @@ FORMATS: tuple[Format, ...] = (
     *openai_agents.FORMATS,
     *llm.FORMATS,
     *gemini.FORMATS,
+    *opencode.FORMATS,
     *conversation.FORMATS,
     *ship.FORMATS,
     *lists.FORMATS,

@@ -31,6 +31,7 @@ FILES = {
     "llm, the first": OWN / "llm" / "0.27.1" / "logs.db",
     "gemini": next((OWN / "gemini" / "0.61.0").rglob("*14-48*")),
     "gemini, the first": next((OWN / "gemini" / "0.20.2").rglob("*8b53*")),
+    "opencode": OWN / "opencode" / "1.18.33" / "opencode.db",
     "conversation": OWN / "seed-001" / "task-001.jsonl",
     "ui": OWN / "ui-messages" / "chat.json",
     "ui lines": OWN / "ui-messages" / "chat.jsonl",
