@@ -15,6 +15,9 @@ Where to look. A format is a module that turns records into items, and nothing e
     pi              sessions of pi: trees of entries
     openai_agents   databases of the OpenAI Agents SDK; branches
     llm             logs of llm, of both schemas
+    langgraph       threads in checkpoints of LangGraph
+    pydantic_ai     message histories of Pydantic AI
+    aider           chat histories of aider
     ship            .ship folders, of the generations that the documents describe
     conversation    conversation JSONL
     lists           provider messages: OpenAI, Anthropic, the AI SDK's UIMessage

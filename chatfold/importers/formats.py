@@ -1,15 +1,18 @@
 """The formats that are known, in the order in which a file is asked whether it is one of them."""
 
 from chatfold.importers import (
+    aider,
     claude_code,
     codex,
     conversation,
     gemini,
+    langgraph,
     lists,
     llm,
     openai_agents,
     opencode,
     pi,
+    pydantic_ai,
     ship,
 )
 from chatfold.importers.items import Format
@@ -22,6 +25,9 @@ FORMATS: tuple[Format, ...] = (
     *llm.FORMATS,
     *gemini.FORMATS,
     *opencode.FORMATS,
+    *langgraph.FORMATS,
+    *pydantic_ai.FORMATS,
+    *aider.FORMATS,
     *conversation.FORMATS,
     *ship.FORMATS,
     *lists.FORMATS,
