@@ -121,6 +121,11 @@ class Agent(Conversations):
         self._failed: list[Exception] = []  # by what was done in the background
         self._owner: asyncio.Task[Any] | None = None  # the task that entered the block
 
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any] | Path | str, model: Model, **options: Any) -> Self:
+        """The agent with the policy that a ``ship.json``, or words of one, say; see ``Policy.from_config``."""
+        return cls(model, policy=Policy.from_config(config), **options)
+
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
         return f"Agent({name}{self.model!r}, {self.store!r}, tools: {', '.join(self.tools) or 'none'})"

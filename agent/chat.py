@@ -277,14 +277,16 @@ class Chat(Live):
         """Names this point, for ``at``, ``rewind`` and ``fork``; returns the entry. The same name again moves it."""
         return (await self.record(CheckpointSet(name)))[0]
 
-    async def at(self, point: Point) -> Moment:
+    async def at(self, point: Point, *, as_said: bool = False) -> Moment:
         """The chat as it was after an entry, which stays as it is. Raises ``NoSuchPoint``.
+
+        ``as_said``: a time is that at which something was said, not that at which it was recorded; see ``said_at``.
 
         await chat.at(12)               # after entry 12; -3: three entries ago
         await chat.at("before-tools")   # at a checkpoint
         await chat.at(datetime(2026, 2, 5, tzinfo=UTC))
         """
-        seq = await self.seq_of(point)
+        seq = await self.seq_of(point, as_said=as_said)
         opened = await open_view(self.log, self.key, at=seq, projections=self._opened.projections)
         return Moment(self.log, self.key, opened, history=self.kept_history)
 
@@ -307,7 +309,7 @@ class Chat(Live):
             opened = await open_view(self.log, key, projections=self._opened.projections, later=self._later)
         return Chat(self.log, key, opened, self._later)
 
-    async def seq_of(self, point: Point) -> int:
+    async def seq_of(self, point: Point, *, as_said: bool = False) -> int:
         """The seq of the entry that is meant. Raises ``NoSuchPoint``."""
         now = await self.now()
         match point:
@@ -316,16 +318,16 @@ class Chat(Live):
             case int() if -now.seq <= point <= now.seq:
                 return point if point >= 0 else now.seq + point
             case datetime():
-                return await self._seq_at(round(point.timestamp() * 1000), now.seq)
+                return await self._seq_at(round(point.timestamp() * 1000), now.seq, as_said=as_said)
         raise NoSuchPoint(f"there is no point {point!r}", chat=self.key, seq=now.seq)
 
-    async def _seq_at(self, ts: int, high: int) -> int:
-        """The last entry that was written by then, as far as the clock went forward."""
+    async def _seq_at(self, ts: int, high: int, *, as_said: bool) -> int:
+        """The last entry that was recorded by then, or said, as far as the clock went forward."""
         low = 0
         while low < high:
             middle = (low + high + 1) // 2
             [entry] = [entry async for entry in self.log.read(self.key, middle, middle)]
-            low, high = (middle, high) if entry.time <= ts else (low, middle - 1)
+            low, high = (middle, high) if (entry.time if as_said else entry.ts) <= ts else (low, middle - 1)
         return low
 
     @overload

@@ -14,6 +14,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
@@ -65,14 +66,19 @@ class Policy(msgspec.Struct, frozen=True):
         return cls(budget=12_000)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The policy that these words say, wherever in the mapping they stand: a whole ``ship.json`` may be given.
+    def from_config(cls, config: Mapping[str, Any] | Path | str) -> Self:
+        """The policy that these words say, wherever in the mapping they stand: a whole ``ship.json`` may be given, or its path.
 
         ``maxInputTokensApprox`` is the budget, ``inMemoryMaxMessages`` the messages above which to compact, ``keepLastMessages`` or
         ``compactKeepLastMessages`` those to keep; with ``inMemoryMaxMessages`` alone there is no budget. ``windowEntries`` is for
         ``chat.runs(limit)``. ``archiveOnCompact`` must be true: nothing is ever deleted. Raises ``ValueError`` for other values.
         """
-        said = dict(_settings(config))
+        given = (
+            config
+            if isinstance(config, Mapping)
+            else msgspec.json.decode(Path(config).read_bytes(), type=dict)
+        )
+        said = dict(_settings(given))
         if said.pop("archiveOnCompact", True) is not True:
             raise ValueError("archiveOnCompact: only true is possible, since a compaction deletes nothing")
         for word, value in said.items():

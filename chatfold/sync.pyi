@@ -345,8 +345,10 @@ class Chat(Moment):
     def checkpoint(self, name: str) -> Entry:
         """Names this point, for ``at``, ``rewind`` and ``fork``; returns the entry. The same name again moves it."""
 
-    def at(self, point: Point) -> Moment:
+    def at(self, point: Point, *, as_said: bool = False) -> Moment:
         """The chat as it was after an entry, which stays as it is. Raises ``NoSuchPoint``.
+
+        ``as_said``: a time is that at which something was said, not that at which it was recorded; see ``said_at``.
 
         await chat.at(12)               # after entry 12; -3: three entries ago
         await chat.at("before-tools")   # at a checkpoint
@@ -365,7 +367,7 @@ class Chat(Moment):
         Its cost does not grow with the history. Deleting either of the two leaves the other whole. Raises ``ChatExists``.
         """
 
-    def seq_of(self, point: Point) -> int:
+    def seq_of(self, point: Point, *, as_said: bool = False) -> int:
         """The seq of the entry that is meant. Raises ``NoSuchPoint``."""
 
     @overload
@@ -469,6 +471,10 @@ class Agent:
         on_step: OnStep | None = None,
         limits: Limits = ...,
     ) -> None: ...
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any] | Path | str, model: Model, **options: Any) -> Self:
+        """The agent with the policy that a ``ship.json``, or words of one, say; see ``Policy.from_config``."""
+
     def run(
         self,
         *content: Content,

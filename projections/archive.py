@@ -18,7 +18,10 @@ PREVIEW = 120
 
 
 class ArchiveRow(msgspec.Struct, frozen=True, rename="camel"):
-    """``checkpoint`` is the seq of its last assistant message; ``reason`` says why the context was left."""
+    """``checkpoint`` is the seq of its last assistant message; ``reason`` says why the context was left.
+
+    ``title``: the one it was given, else its first question.
+    """
 
     context_id: str
     title: str
@@ -43,8 +46,14 @@ def shelved_contexts(state: Contexts, history: History, limit: int | None = None
 
 
 def preview_seqs(history: History, contexts: Iterable[Context]) -> tuple[int, ...]:
-    """The entries whose beginnings are the previews: a context's newest summary, else its checkpoint."""
-    return tuple(sorted({seq for context in contexts if (seq := _preview(history, context))}))
+    """The entries whose beginnings are shown: a context's newest summary, else its checkpoint; and its first question."""
+    found = ((_preview(history, context), _question(history, context)) for context in contexts)
+    return tuple(sorted({seq for pair in found for seq in pair if seq}))
+
+
+def _question(history: History, context: Context) -> int:
+    """What an untitled context goes by."""
+    return 0 if context.title else history.first_question(context.spans)
 
 
 def _preview(history: History, context: Context) -> int:
@@ -59,7 +68,7 @@ def archive_rows(
     return [
         ArchiveRow(
             context.id,
-            context.title,
+            context.title or texts.get(_question(history, context), ""),
             context.created,
             context.archived,
             history.messages(context.spans),

@@ -167,6 +167,11 @@ class History:
         found = (self.find_last(ANSWERED, last, first) for first, last in reversed(some))
         return next((seq for seq in found if seq), 0)
 
+    def first_question(self, some: Spans) -> int:
+        """The seq of the user's first message in these spans; 0 if there is none."""
+        found = ((self.find(ASKED, self.count(ASKED, first - 1) + 1), last) for first, last in some)
+        return next((seq for seq, last in found if 0 < seq <= last), 0)
+
     def turn_at(self, seq: int) -> int:
         """Which turn entry ``seq`` is in: how many questions of the user there are up to it."""
         return self.count(ASKED, seq)

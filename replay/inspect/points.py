@@ -54,7 +54,7 @@ async def _seq_of(chat: Chat, point: Point, now: datetime) -> int:
             _check_number(chat, number, total, "request to a model", least=1)
             return known.find(CALLED, number)
         case "time" | "ago":
-            return await chat.seq_of(point.time(now))
+            return await chat.seq_of(point.time(now), as_said=True)  # as the times that are shown
         case "label":
             return _label(chat, point.name)
 

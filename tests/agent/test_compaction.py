@@ -2,11 +2,14 @@
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from chatfold.agent import Chat, Policy, PromptTooLarge, SummaryFailed, assistant, user
+from chatfold.agent import Agent, Chat, Policy, PromptTooLarge, SummaryFailed, assistant, user
+from chatfold.agent.models import ScriptedModel
 from chatfold.agent.summary import Material
 from chatfold.eventlog import (
     Compacted,
@@ -368,3 +371,14 @@ def test_a_policy_is_read_from_the_words_of_a_configuration(
 def test_a_configuration_that_cannot_be_kept_is_refused(config: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Policy.from_config(config)
+
+
+def test_an_agent_and_a_policy_are_made_from_the_path_of_a_configuration(tmp_path: Path) -> None:
+    config = {"context": {"history": {"keepLastMessages": 7, "maxInputTokensApprox": 9000}}}
+    path = tmp_path / "ship.json"
+    path.write_bytes(msgspec.json.encode(config))
+    wanted = Policy(keep=7, budget=9000)
+    assert Policy.from_config(path) == Policy.from_config(str(path)) == wanted
+    made = Agent.from_config(path, ScriptedModel([]), name="desk")
+    assert (made.policy, made.name) == (wanted, "desk")
+    assert Agent.from_config(config, ScriptedModel([])).policy == wanted

@@ -307,3 +307,16 @@ async def test_every_recall_is_labelled_and_no_switch_is(chat: Chat) -> None:
     assert not any("for reference only" in text for text in await texts(chat))
     await chat.load_context(context_id=there)
     assert len(await texts(chat)) == 4
+
+
+async def test_an_archived_context_without_a_title_goes_by_its_first_question(chat: Chat) -> None:
+    await chat.inject("Metres are meant.")
+    await chat.user("Why does  the\nlexer drop newlines?")
+    await chat.assistant("Because of strip().")
+    await chat.new_context("docs build")
+    await chat.user("How are the docs built?")
+    await chat.assistant("By make.")
+    await chat.new_context()
+    assert [row.title for row in await chat.contexts()] == ["docs build", "Why does the lexer drop newlines?"]
+    await chat.load_context("lexer drop")
+    assert [row.title for row in await chat.contexts()] == ["docs build"]

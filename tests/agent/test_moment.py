@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -58,7 +59,7 @@ async def test_the_shelf_is_listed_with_previews_last_left_first(chat: Chat) -> 
     rows = await chat.contexts()
     assert [(row.context_id, row.title, row.summary_preview) for row in rows] == [
         ("docs", "docs build", "with make"),
-        ("main", "", "because of split"),
+        ("main", "why does the lexer drop newlines", "because of split"),
     ]
     assert [row.context_id for row in await chat.contexts(limit=1)] == ["docs"]
 
@@ -154,3 +155,13 @@ async def test_taking_a_snapshot_never_delays_an_append() -> None:
     head, _ = await anext(storage.load_snapshots("chat"))
     assert head.seq >= KEEP
     assert (await open_view(Log(storage), "chat")).view.states == chat.view.states
+
+
+async def test_a_time_is_that_of_recording_unless_told_otherwise(chat: Chat) -> None:
+    spoken = datetime(2020, 1, 1, tzinfo=UTC)
+    await chat.user("long ago", said_at=spoken)
+    await chat.assistant("as long", said_at=spoken + timedelta(hours=1))
+    later = spoken + timedelta(minutes=30)
+    assert (await chat.at(later)).seq == 0
+    assert (await chat.at(later, as_said=True)).seq == 1
+    assert (await chat.at(datetime.now(UTC) + timedelta(days=1))).seq == 2
