@@ -83,7 +83,7 @@ async def test_a_new_context_leaves_the_model_with_the_question_and_its_own_call
     assert new["contextId"] == chat[contexts].active.id
     archived = {
         "contextId": "main",
-        "title": "",
+        "title": "question 0",
         "messageCount": 4,
         "reason": "a mess",
         "summaryPreview": "answer 1",

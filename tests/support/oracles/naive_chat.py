@@ -62,6 +62,11 @@ class Context:
         return [fact for fact in self.said if fact.kind == "assistant"]
 
     @property
+    def question(self) -> str:
+        """The first thing that the user asked in it."""
+        return next((short(fact.text, 120) for fact in self.said if fact.kind == "user"), "")
+
+    @property
     def preview(self) -> str:
         """The newest summary that is shown, else the last answer."""
         summaries = [item.fact for item in self.items if isinstance(item, Summary)]
@@ -331,7 +336,7 @@ class NaiveChat:
         return [
             (
                 context.id,
-                _title(context),
+                _title(context) or context.question,
                 context.opened.ts if context.opened else self.facts[0].ts,
                 context.left.ts if context.left else 0,
                 len(context.said),
