@@ -58,17 +58,26 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
                 value.close()
             raise InLoop("this waits, and it was called on the event loop of chatfold.sync")
         return value
-
-    async def work() -> Any:
-        value = function(*args, **kwargs)
-        return await value if inspect.isawaitable(value) else value
-
-    future = asyncio.run_coroutine_threadsafe(work(), there.loop)
+    future = asyncio.run_coroutine_threadsafe(_done(function, *args, **kwargs), there.loop)
     try:
         return future.result()
     except BaseException:  # Ctrl-C above all: nobody waits for it any more
         future.cancel()
         raise
+
+
+async def call_from(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The same, for a coroutine of any event loop, which goes on meanwhile."""
+    there = _loop()
+    work = _done(function, *args, **kwargs)
+    if asyncio.get_running_loop() is there.loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, there.loop))
+
+
+async def _done(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    value = function(*args, **kwargs)
+    return await value if inspect.isawaitable(value) else value
 
 
 def iterate(values: AsyncIterator[Any]) -> Iterator[Any]:
@@ -106,7 +115,7 @@ class Proxy(metaclass=_Kind):
         Proxy.kinds[cls.of] = cls
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._it = call(self.of, *map(_async_of, args), **_async_values(kwargs))
+        self._it = call(self.of, *map(async_of, args), **_async_values(kwargs))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -145,12 +154,13 @@ def proxy_of(value: Any) -> Any:
     return proxy
 
 
-def _async_of(value: Any) -> Any:
+def async_of(value: Any) -> Any:
+    """What a proxy stands for; any other value as it is."""
     return value._it if isinstance(value, Proxy) else value  # noqa: SLF001
 
 
 def _async_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _async_of(value) for name, value in values.items()}
+    return {name: async_of(value) for name, value in values.items()}
 
 
 def _bridge(value: Any) -> Any:
@@ -159,7 +169,7 @@ def _bridge(value: Any) -> Any:
         return proxy_of(value)
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        found = call(value, *map(_async_of, args), **_async_values(kwargs))
+        found = call(value, *map(async_of, args), **_async_values(kwargs))
         return iterate(found) if hasattr(found, "__anext__") else proxy_of(found)
 
     method.__name__, method.__doc__ = value.__name__, value.__doc__
