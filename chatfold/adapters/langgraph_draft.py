@@ -24,6 +24,7 @@ from chatfold.adapters.langgraph_values import (
 from chatfold.eventlog import ChatStarted, ContextCleared, Event, Json, Noted, Rewound
 
 _DEEP = 32  # notes that a list may be spread over, however short it is
+_SPREAD = 8  # items a note, of a longer one: so what says where they are grows with what is said
 _LARGE = 64  # bytes: items of at least this size on the average are kept one by one
 _INPUT = "__start__"
 
@@ -207,7 +208,7 @@ class Draft:
 
     def _list(self, plan: _Plan, *, is_root: bool) -> Json:
         """The cell of a list: what is new of it, or all of it where it would be spread too far."""
-        is_fresh = not plan.kept or (plan.base.depth >= _DEEP and 2 * plan.base.depth > len(plan.base.items))
+        is_fresh = not plan.kept or (plan.base.depth >= _DEEP and _SPREAD * plan.base.depth > len(plan.base.items))
         items = [*plan.base.items[: plan.kept], *plan.tail] if is_fresh else plan.tail
         cell: dict[str, Json] = {"list": [self._item(item, may_say=is_root) for item in items]}
         return cell if is_fresh else cell | {"from": [plan.place, plan.kept]}

@@ -21,7 +21,7 @@ from chatfold.adapters.langgraph_values import (
 from chatfold.eventlog import ChatDeleted, Conflict, Entry, Event, Json, Log, Noted
 
 _SEEK = 128  # a longer chat is opened from its end
-_NEAR = 16  # entries that are read along rather than passed over
+_NEAR = 4  # entries that are read along rather than passed over
 _NOTES, _LISTS, _MESSAGES = 256, 8, 8192  # how many are remembered
 
 

@@ -1,4 +1,4 @@
-"""Runs the tests of a framework on our adapter: ``python -m tests.adapters.upstream openai-agents [--all] [-- ARGUMENTS OF PYTEST]``.
+"""Runs the tests of a framework on our adapter: ``python -m tests.adapters.upstream FRAMEWORK [--all] [-- ARGUMENTS OF PYTEST]``.
 
 The tests come with the framework's source distribution, which pip downloads into ``.upstream/`` and which stays there; so does an
 environment of its own. None of them is in this repository. A plugin next to this module puts our adapter in the place of the framework's
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import venv
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ class Framework(NamedTuple):
     needs: tuple[str, ...]
     choice: tuple[str, ...]
     more: tuple[str, ...]
+    arguments: tuple[str, ...] = ()  # of pytest
+    env: Mapping[str, str] = {}
 
     def files(self, *, is_all: bool) -> tuple[str, ...]:
         return (*self.choice, *self.more) if is_all else self.choice
@@ -57,7 +60,44 @@ FRAMEWORKS = {
             "tests/test_tool_batch_failure_history.py",
             "tests/test_tool_failure_boundaries.py",
         ),
-    )
+    ),
+    "langgraph": Framework(
+        "1.2.22",
+        "",
+        (
+            "aiosqlite",
+            "httpx",
+            "langgraph-checkpoint-postgres",
+            "langgraph-checkpoint-sqlite",
+            "psycopg-pool",
+            "psycopg[binary]",
+            "pycryptodome",
+            "pytest",
+            "pytest-dotenv",
+            "pytest-mock",
+            "pytest-repeat",
+            "redis",
+            "syrupy",
+            "uvloop",
+        ),
+        (
+            "tests/test_time_travel.py",
+            "tests/test_time_travel_async.py",
+            "tests/test_interruption.py",
+            "tests/test_subgraph_persistence.py",
+            "tests/test_subgraph_persistence_async.py",
+        ),
+        (
+            "tests/test_pregel.py",
+            "tests/test_pregel_async.py",
+            "tests/test_large_cases.py",
+            "tests/test_large_cases_async.py",
+            "tests/test_delta_channel_fork.py",
+            "tests/test_delta_channel_update_state.py",
+        ),
+        ("-k", "sqlite"),  # the others run on other savers
+        {"NO_DOCKER": "true"},
+    ),
 }  # fmt: skip
 
 
@@ -112,9 +152,9 @@ def run(name: str, *, is_all: bool, more: list[str]) -> int:
     path = f"{ROOT}:{HERE}"
     command = [str(python), "-m", "pytest", "-q", "-p", f"{_module(name)}_upstream", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, "--tb=short", "-rfE", *files, *more],
+        [*command, "--tb=short", "-rfE", *framework.arguments, *files, *more],
         cwd=folder,
-        env={"PATH": str(python.parent), "PYTHONPATH": path, "HOME": str(PLACE)},
+        env={"PATH": str(python.parent), "PYTHONPATH": path, "HOME": str(PLACE), **framework.env},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
