@@ -131,7 +131,9 @@ def cli(ctx: click.Context, store: str | None) -> None:
 def main(args: list[str] | None = None) -> Any:
     """The entry point: everything that is expected to go wrong ends in one line and an exit code."""
     _safe_streams()
-    atexit.register(gc.freeze)  # the interpreter looks for garbage as it ends: a fifth of the time of a short verb
+    atexit.register(
+        gc.freeze
+    )  # the interpreter looks for garbage as it ends: a fifth of the time of a short verb
     try:
         code = cli.main(args, prog_name="chatfold", standalone_mode=False) or 0
         sys.stdout.flush()  # while it can still be told quietly that nobody reads it
