@@ -82,7 +82,7 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415 (for whoever mistypes)
+            from difflib import get_close_matches  # noqa: PLC0415 (only after a typing error)
 
             near = get_close_matches(args[0], VERBS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else " 'chatfold --help' lists the verbs."
@@ -136,7 +136,7 @@ def main(args: list[str] | None = None) -> Any:
     )  # the interpreter looks for garbage as it ends: a fifth of the time of a short verb
     try:
         code = cli.main(args, prog_name="chatfold", standalone_mode=False) or 0
-        sys.stdout.flush()  # while it can still be told quietly that nobody reads it
+        sys.stdout.flush()  # here a closed pipe can still be met quietly
         sys.exit(code)
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
@@ -162,7 +162,7 @@ def _safe_streams() -> None:
 
 
 def _close_quietly() -> None:
-    """Whoever read our output has seen enough: what is left in the buffer is not complained about."""
+    """The reader of our output has closed the pipe: drop what is left in the buffer without a complaint."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -140,7 +140,7 @@ async def moment_meant(chat: Chat, meant: Address) -> Moment:
 
 
 def confirm(*, yes: bool) -> None:
-    """Asks whether to go on. Without a terminal nobody can be asked: then ``--yes`` says it."""
+    """Asks whether to go on. Without a terminal it cannot ask, and ``--yes`` is needed."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -165,7 +165,7 @@ def path_in(text: str) -> Path | None:
 
 
 def home_of(store: str | None, text: str) -> Path | str:
-    """The place of the store that an address is in: whoever writes has to know. Raises ``NotInStore``."""
+    """The place of the store that an address is in, for the verbs that write. Raises ``NotInStore``."""
     path = path_in(text)
     return root_of(path) if path else store_place(store)
 
@@ -180,7 +180,7 @@ def complete_chat(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
     """For the shell: the keys that begin so."""
     above = ctx.parent.params if ctx.parent else {}
 
-    import shlex  # noqa: PLC0415 (for whoever completes)
+    import shlex  # noqa: PLC0415 (for completion only)
 
     async def keys() -> list[str]:
         async with store_of(ctx.params.get("store") or above.get("store"), keep_caches=False) as place:
@@ -217,7 +217,7 @@ def run_reporting(work: Callable[[], int | None]) -> int:
         if isinstance(error, BrokenPipeError) or (
             isinstance(error, ImportError) and not is_missing_extra(error)
         ):
-            raise  # whoever read our output has seen enough; any other import that fails is a bug
+            raise  # the reader has closed the pipe; any other import that fails is a bug
         tell(error)
         return code_of(error)
 

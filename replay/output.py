@@ -4,7 +4,7 @@
     a pipe          fields separated by tabs, nothing cut, no header
     --json          a JSON object a line, each with "v":1; field names are those of the Python values
 
-Data goes to stdout, everything else to stderr. Whoever stops reading (``| head``) is not told about it.
+Data goes to stdout, everything else to stderr. A reader that stops (``| head``) is no error.
 """
 
 import asyncio
@@ -116,7 +116,7 @@ class Out:
         self._write("".join(paint(safe(text), style, colour=self.colour) for text, style in pairs))
 
     def text(self, text: str, indent: str = "") -> None:
-        """What somebody said, line by line; on a terminal the beginning of it, if it is very long."""
+        """A text, line by line; on a terminal the beginning of it, if it is very long."""
         if self.raw:
             self._write(text)
             return
@@ -155,7 +155,7 @@ class Out:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Whoever waits inside for something to write is told when nobody reads it any more: ``BrokenPipeError``."""
+        """Raises ``BrokenPipeError`` inside, where a wait for something to write may go on, once the reader is gone."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         is_gone = asyncio.Event()

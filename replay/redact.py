@@ -164,7 +164,7 @@ class Redaction:
     def _unknown(self, event: Unknown) -> Event:
         try:
             fields = unescape(msgspec.json.decode(event.raw))
-        except (ValueError, RecursionError):  # made up: what nobody can read, nobody can look through
+        except (ValueError, RecursionError):  # made up: what cannot be read cannot be looked through
             lost: Event = Lost("it could not be read")
             return lost
         del fields["type"]

@@ -4,5 +4,5 @@ Where: ``address`` is the grammar of points and ``points`` what they mean; ``pla
 What happened: ``entries``, ``selection``, ``event``, ``pairs``. What the model sees: ``items``, ``context``. Over time: ``sizes``, ``stats``.
 Questions: ``diff`` (with ``matching``), ``why``, ``compaction``. Of a store: ``listing``, ``forks``.
 
-Nothing is written and nothing is run. Texts are as they were said: whoever shows them makes them harmless first.
+Nothing is written and nothing is run. Texts are as they were said: what shows them makes them harmless first.
 """

@@ -149,7 +149,7 @@ def is_failure(event: Event) -> bool:
 
 
 def describe(event: Event, most: int = 1 << 62) -> str:
-    """What happened, in the words of whoever said it; of very long ones the beginning is enough."""
+    """What happened, in the words of the event; of very long ones the beginning is enough."""
     match event:
         case MessageAdded(parts=parts, origin=origin):
             return (f"({origin}) " if origin != "exec" else "") + describe_parts(parts, most)
@@ -245,6 +245,6 @@ class Body(msgspec.Struct, frozen=True):
 
 
 def body_of(entry: Entry, first: int = 0, most: int = 1 << 16) -> Body:
-    """A range of its text, so that nobody has to take 5 MB to see the beginning."""
+    """A range of its text, so that the beginning of 5 MB costs only that."""
     text = describe(entry.event)
     return Body(entry.seq, first, len(text), text[first : first + most])

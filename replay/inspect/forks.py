@@ -8,7 +8,7 @@ from chatfold.agent.store import Listed
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """``depth`` 0: of nobody. ``at``: the last entry it has in common with its parent. ``is_last``: no sibling follows."""
+    """``depth`` 0: it was not forked. ``at``: the last entry it has in common with its parent. ``is_last``: no sibling follows."""
 
     key: str
     depth: int = 0

@@ -208,7 +208,7 @@ async def key_of(store: Store, name: str) -> str:
     if found:
         some = ", ".join(map(repr, found[:_TOLD])) + (", …" if len(found) > _TOLD else "")
         raise AmbiguousChat(f"{name!r} could be {some}")
-    from difflib import get_close_matches  # noqa: PLC0415 (for whoever mistypes)
+    from difflib import get_close_matches  # noqa: PLC0415 (only after a typing error)
 
     near = get_close_matches(name, keys, n=1)
     raise UnknownChat(f"there is no chat {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))

@@ -85,7 +85,7 @@ def _check_number(chat: Moment, number: int, total: int, what: str, *, least: in
 def _label(chat: Moment, name: str) -> int:
     known = chat[lineage].checkpoints
     if name not in known:
-        from difflib import get_close_matches  # noqa: PLC0415 (for whoever mistypes)
+        from difflib import get_close_matches  # noqa: PLC0415 (only after a typing error)
 
         near = get_close_matches(name, list(known), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

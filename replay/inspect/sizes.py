@@ -6,7 +6,7 @@
 
 The size after an entry is the sum of what the entries in the model's window cost, each by itself. Between two context
 events a window only grows, so prefix sums give every size. It is what ``Moment.messages`` cost, but for the framing that
-the calls of one step share, results that nobody asked for or that are made up for calls without one, the label of a
+the calls of one step share, results without a call or that are made up for calls without one, the label of a
 late result, and injections of one fingerprint, of which the model sees the first.
 """
 
@@ -94,7 +94,7 @@ class Sizes:
         self.add(cost_of(entry.event, self._count), is_summary=isinstance(entry.event, Compacted))
 
     def add(self, cost: int, *, is_summary: bool) -> None:
-        """The next entry, if somebody knows what it costs."""
+        """The next entry, if its cost is known."""
         if is_summary:  # shown in the place of what it hides, not in its own
             self._summaries[self.seq + 1] = cost
         self._sums.append(self._sums[-1] + (0 if is_summary else cost))

@@ -39,7 +39,7 @@ _WORDS = 1000  # of a text are looked for in a summary
 
 Where: TypeAlias = Literal["active", "compacted", "archived", "rewound", "erased", "recorded", "away"]
 """active: the model sees it. compacted: behind the summary of a compaction of the active context. archived: in a context
-on the shelf, be it behind a summary there. rewound: in no context, since the chat went back. erased: its text is gone.
+on the shelf, also if it is behind a summary there. rewound: in no context, since the chat went back. erased: its text is gone.
 recorded: of a kind that no model is shown. away: in a context, but not shown: a result without its call, for one."""
 
 

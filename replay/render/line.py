@@ -15,7 +15,7 @@ Word: TypeAlias = str | tuple[str, Style]
 
 
 class Line(msgspec.Struct, frozen=True):
-    """``row``: fields, aligned on a terminal and separated by tabs in a pipe. ``body``: what somebody said, of any length.
+    """``row``: fields, aligned on a terminal and separated by tabs in a pipe. ``body``: a text of any length.
 
     ``seq``, ``chat``: where it points to. ``value``: what a program is given instead, of a row.
     """

@@ -127,7 +127,7 @@ async def _answer(session: Session, state: State, prompt: str, text: str) -> Sta
 
 
 async def _search(session: Session, state: State, text: str) -> State:
-    """The very text first; if nobody said that, its words."""
+    """The exact text first; if no entry holds it, its words."""
     session.tell(f"looking for {text!r} …")
     log = session.replay.log
     hits = await log.grep(state.chat, text)
@@ -141,7 +141,7 @@ async def _search(session: Session, state: State, text: str) -> State:
     hits = [seq for seq in hits if seq <= state.end]
     state = replace(state, query=text, hits=tuple(hits))
     if not hits:
-        return replace(state, message=f"nobody said {text!r}")
+        return replace(state, message=f"no entry holds {text!r}")
     at = bisect_left(hits, state.cursor) % len(hits)
     return replace(
         state, cursor=hits[at], message=f"{at + 1} of {len(hits)}{how}; n, N: the next, the one before"

@@ -226,7 +226,7 @@ class _Stepper:
         self._draw()
 
     async def _rest(self) -> None:
-        """Nobody reads where the cursor is while it moves."""
+        """While the cursor moves, what stands there is not read."""
         task = self._working
         if task is not None:
             task.cancel()

@@ -48,7 +48,7 @@ async def _lines(session: Session, state: State) -> list[Line]:
 
 
 def _context(seen: Inspected) -> Iterator[Line]:
-    """The newest item comes last: it is what changes from entry to entry, and is shown if nobody scrolls."""
+    """The newest item comes last: it is what changes from entry to entry, and is shown until the pane is scrolled."""
     yield from head_lines(seen)
     yield from archive_lines(seen.archive)
     if len(seen.items) > _MOST:

@@ -1,6 +1,6 @@
-"""A sieve: the entries of one chat that somebody wants to see, found piece by piece and remembered by their seqs.
+"""A sieve: the entries of one chat that are to be seen, found piece by piece and remembered by their seqs.
 
-Looking goes outwards from wherever it began, a bounded piece of the log at a time, so that whoever looks for an error in a
+Looking goes outwards from wherever it began, a bounded piece of the log at a time, so that a search for an error in a
 long chat can be told how far it came, and can be stopped. What was looked at once is not read again.
 """
 

@@ -110,7 +110,7 @@ async def press(session: Session, state: State, key: str) -> State:
         if after.cursor != state.cursor or after.chat != state.chat:
             after = replace(after, line=0, following=after.following and after.cursor == after.end)
         if after.place != state.place:
-            session.lines = ()  # until somebody has read the new ones, there is nothing to choose
+            session.lines = ()  # until the new ones are drawn, there is nothing to choose
         return await _arrive(session, after)
     except ChatfoldError as error:
         return replace(state, prompt="", typed="", message=str(error))

@@ -1,4 +1,4 @@
-"""What a terminal sends, as keys: characters as they are, everything else by name. What nobody knows is no key."""
+"""What a terminal sends, as keys: characters as they are, everything else by name. What is not known is no key."""
 
 import codecs
 import re

@@ -36,7 +36,7 @@ async def in_lines(session: Session, state: State) -> int:
         loop.call_soon_threadsafe(lines.put_nowait, _END)
 
     print_lines(await _where(session, state))
-    threading.Thread(target=read, daemon=True).start()  # a thread of its own: nobody can stop it from waiting
+    threading.Thread(target=read, daemon=True).start()  # a thread of its own: its wait cannot be stopped
     while state.code is None and (line := await lines.get()) is not _END:
         state = await grow(session, state)
         asks = False

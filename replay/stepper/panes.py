@@ -88,7 +88,7 @@ class Panes:
             sieve = self._session.sieve(state.kinds, errors=state.errors)
             seqs, is_all = await sieve.around(state.cursor, max(1, height - 1), state.end)
             self._is_looking = not is_all
-            here = {state.cursor} if state.cursor else set()  # shown, be it listed or not
+            here = {state.cursor} if state.cursor else set()  # shown even if the list leaves it out
             wanted = spans((seq, seq) for seq in {*seqs[: height - 1], *here})
         else:
             self._top = top_of(self._top, state.cursor, state.end, height)

@@ -61,7 +61,7 @@ async def copy_chat(source: Storage, target: Storage, key: str) -> Copied:
     if before == Head():
         try:
             await target.import_chat(key, source.export(key))
-        except ChatExists:  # somebody made it meanwhile
+        except ChatExists:  # another process made it meanwhile
             before = await target.head(key)
         except (ChatDeleted, NoSuchChat):  # it went away meanwhile
             return Copied(key, "there", 0)

@@ -153,7 +153,7 @@ async def export_page(moment: Moment, found: Redacted | None, first: int) -> Asy
 
 async def _transcript(moment: Moment, first: int, last: int) -> AsyncGenerator[bytes]:
     """These entries and nothing else: not even the chat's title, which is the beginning of its first question."""
-    from chatfold.projections.documents.markdown import Document  # noqa: PLC0415 (for whoever exports)
+    from chatfold.projections.documents.markdown import Document  # noqa: PLC0415 (for exports only)
 
     document = Document(f"{moment.key} e{first}..e{last}")
     yield document.begin().encode()

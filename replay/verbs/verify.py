@@ -70,7 +70,7 @@ async def replay(
     """Fold a chat again from its first entry, and compare every fingerprint that was recorded on the way.
 
     With --agent the agent's own code runs, too: model, tools, clock and ids answer from the recording. A divergence is named with
-    its entry, its field and both values; of a run, only the first: what follows answers a question that nobody asked. 'continue' goes on
+    its entry, its field and both values; of a run, only the first: what follows answers another question. 'continue' goes on
     with the next run. No model and no tool can be reached: a miss is a divergence.
 
     Exit code 0: as recorded. 1: it diverged.

@@ -1,7 +1,7 @@
 """What is not as it was recorded: where, in which field, and both values.
 
 Everything here is a value that can be printed as JSON. Values are cut to what a person reads, around the first
-character in which they differ; they are what users, models and tools said, so whoever shows them makes them safe first.
+character in which they differ; they are what users, models and tools said, so what shows them makes them safe first.
 """
 
 import json
@@ -15,7 +15,7 @@ _BEFORE = 40  # of them before the difference
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """The first thing that is not as recorded. What comes after it answers a question that nobody asked.
+    """The first thing that is not as recorded. What comes after it answers another question.
 
     ``recorded`` or ``new`` None: it is not there. ``cause``: in words, with the entry ``cause_seq`` if that is known.
     """

@@ -25,7 +25,7 @@ from chatfold.replay.command import is_missing_extra
 from chatfold.replay.terminal import printable
 from chatfold.replay.verify.rehearsal import Factory
 
-# A file is a module of this name, not of its own: ``agent.py`` or ``json.py`` would replace a module that somebody uses.
+# A file is a module of this name, not of its own: ``agent.py`` or ``json.py`` would replace a module in use.
 # It is in ``sys.modules``, because dataclasses, pickle and typing look there for the module of a class.
 _FILE = "_chatfold_agent_file"
 

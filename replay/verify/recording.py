@@ -184,7 +184,7 @@ class Recording(MemoryStorage):
         return call in self._in_flight
 
     async def wait_for_append(self) -> bool:
-        """Waits until something was appended; False if nobody is about to: in a rehearsal nothing takes any time."""
+        """Waits until something was appended; False if nothing is about to be: in a rehearsal nothing takes any time."""
         at = self.at
         for _ in range(_PATIENCE):
             await asyncio.sleep(0)
@@ -198,7 +198,7 @@ class Recording(MemoryStorage):
         """The run does something else than it did then."""
         match self.batch():
             case [*before, Entry(event=RunFinished(outcome="cancelled" | "failed" as how))]:
-                if how == "cancelled" or before:  # by somebody, or with tools that never came back
+                if how == "cancelled" or before:  # from outside, or with tools that never came back
                     await self.end_as_recorded()
         self.miss(found)
 

@@ -6,7 +6,7 @@
 Every run of the recording is run again by the agent's own code: its instructions, files, tools' schemas, policy, model settings
 and ``payload``. All else answers from the log: the model, the tools and what they did to the chat, summaries, the time, ids,
 waiting, ``current_run().draw``. Tools, callbacks and ``send`` are not called. Other people's entries stand where they stood.
-The first difference of a run ends it, since what follows answers a question that nobody asked: the rehearsal ends there, or takes the
+The first difference of a run ends it, since what follows answers another question: the rehearsal ends there, or takes the
 rest of that run as it was recorded and goes on with the next one. A miss is a difference, never a live call; see ``offline``.
 """
 

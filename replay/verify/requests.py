@@ -31,7 +31,7 @@ Notes: TypeAlias = dict[str, Json]
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """One request. ``proved``: is it exactly what was sent? None: nobody can tell from the log alone."""
+    """One request. ``proved``: is it exactly what was sent? None: the log alone cannot tell."""
 
     chat: str
     seq: int

@@ -3,7 +3,7 @@
     found = await verdict(chat)
     found.ok, found.proved, found.divergence
 
-Compared are the chain of the lines (by whoever reads them: damage raises ``CorruptLog``), the fingerprint of every
+Compared are the chain of the lines (by the reader: damage raises ``CorruptLog``), the fingerprint of every
 request, those of the entries that came into it, those of the system texts, tools and settings, and every snapshot.
 One pass forward, which reaches no model and no tool: nothing here can.
 """
@@ -62,7 +62,7 @@ async def verdict(
 
 
 async def redacted_spans(chat: Moment) -> Spans:
-    """Where something was left out when the chat was exported: there fingerprints fit no more, and it is nobody's fault."""
+    """Where something was left out when the chat was exported: there fingerprints cannot match, and are not compared."""
     found = []
     for seq in await chat.log.grep(chat.key, REDACTED_EXPORT):
         match (await chat.log.last(chat.key, 1, seq))[0].event:
@@ -72,7 +72,7 @@ async def redacted_spans(chat: Moment) -> Spans:
 
 
 class _Judge:
-    """What is known so far. Entries are folded when somebody has to look."""
+    """What is known so far. Entries are folded when a comparison needs them."""
 
     def __init__(self, chat: Moment, payload: Payload | None, kept: dict[int, tuple[Head, bytes]]) -> None:
         self.view = start(STANDARD)

@@ -44,7 +44,7 @@ class Rehearsed:
         self._summaries: tuple[int, int] = (0, 0)  # where we were, and how many were asked for there
 
     async def after_crash(self, _tool: Tool, _call: ToolCall) -> Literal["again", "interrupted"]:
-        return "again"  # which gives what was recorded, whatever somebody decided then
+        return "again"  # which gives what was recorded, whatever was decided then
 
     def must_yield(self) -> bool:
         """Did the run leave what was still open to the next one?"""
@@ -73,7 +73,7 @@ class Rehearsed:
                 await recording.differs(_miss(recording, "the model", "asked"))
 
     async def _wait_for_cancellation(self) -> None:
-        """There was new input, or somebody cancelled the run."""
+        """There was new input, or the run was cancelled."""
         recording = self._recording
         mine = [e.event for e in recording.coming() if e.run == recording.run]
         at = next(at for at, event in enumerate(mine) if isinstance(event, ModelReturned))
