@@ -111,7 +111,7 @@ async def test_a_search_falls_back_on_words_and_says_if_there_is_nothing() -> No
             state = await pressed(session, *typed("/", text), at=4)
             if not state.hits:
                 assert state.cursor == 4
-                assert state.message == f"nobody said {text!r}"
+                assert state.message == f"no entry holds {text!r}"
         state = await pressed(session, *typed("/", ""), state=state)
         assert (state.query, state.hits) == ("", ())
 
