@@ -21,8 +21,9 @@ What is promised. A view is a value: nothing changes it, and ``then`` is the onl
 give equal views and fingerprints, however they were reached. States are small: history is read from the log, as
 ``spans`` of it. Nothing here does I/O, asks a clock or needs an event loop. Events of a type not known are passed over.
 
-Where to look: ``fold`` projections and views, ``contexts`` which part of the log the model is at, ``context`` one of them, ``prompt`` what it is
-sent, ``to_*`` in whose shape; ``archive``, ``lifetimes``, ``runs`` what else is read from the log with their help.
+Where to look. ``fold``: projections and views. ``contexts``: which part of the log the model is at. ``context`` and ``nest``: one of them,
+and its compactions. ``prompt``: what the model is sent. ``shapes``: the form in which a provider takes it. ``history``: where messages, turns
+and runs stand; ``archive``, ``lifetimes`` and ``runs`` are read from the log with its help.
 """
 
 from typing import TYPE_CHECKING, Any
