@@ -1,7 +1,8 @@
 """Growth: what one event costs in a large chat, as a ratio to what it costs in a small one.
 
 A case is a chat that consists of one thing, done over and over. Processor time is counted, per event: of folding, of ``stays``
-(which is under ``chatfold why``) for two entries, and of opening the chat in a store whose caches were deleted.
+(which is under ``chatfold why``) for two entries, of making messages, planning a compaction and UI messages, and of opening the chat in a
+store whose caches were deleted. And the memory of a view.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import gc
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 from benchmarks.machine import HERE
 from benchmarks.measure import QUICK_ROUNDS, Row, at_most, compared, interleave, limited, progress
 from benchmarks.open_chats import CHATS, MESSAGES, record
+from chatfold.agent.compaction import Policy, make_plans
 from chatfold.agent.views import open_view
 from chatfold.eventlog import (
     CheckpointSet,
@@ -40,13 +43,21 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
-from chatfold.projections import STANDARD, View, fold, start
+from chatfold.projections import STANDARD, NeedsEarlier, View, fold, messages, start, to_ui
 from chatfold.projections.fold import MEMORY
 from chatfold.projections.history import History, of_entries
 from chatfold.projections.lifetimes import stays
 
 _FLAT = at_most(1.5)
 _FEW, _MANY, _QUICK = 1_000, 64_000, 8_000
+_READ = ("a plain talk", "compactions side by side", "parallel calls, answered")
+_REMEMBERED = (
+    "a plain talk",
+    "an answer generated again",
+    "the last turn edited",
+    "compactions, each around the last",
+    "two contexts in turn",
+)
 _OPENED = 16_000  # entries of a chat that is opened from its log alone
 _USER, _ANSWER = MessageAdded("user", (Text("and now?"),)), MessageAdded("assistant", (Text("like this"),))
 
@@ -128,6 +139,11 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
         yield _tracing(name, CASES[name], rounds, many)
     for name in ("a plain talk", "an answer generated again", "a rewind to a random entry"):
         yield _opening(folder, name, CASES[name], rounds, _OPENED // 4 if quick else _OPENED)
+    for what, work in {"messages": _prompt, "planning a compaction": _planned, "UI messages": _shown}.items():
+        for name in _READ:
+            yield _reading(f"an event, {what}, {name}", work, CASES[name], rounds, many // 8)
+    for name in _REMEMBERED:
+        yield _remembering(name, CASES[name], many // 4)
     yield from _memory(folder / "open", 100 if quick else CHATS)
 
 
@@ -165,6 +181,56 @@ def _traced(history: History) -> float:
     began = process_time()
     stays(history, ((1, 1), (history.seq // 2, history.seq // 2)))
     return (process_time() - began) / history.seq * 1e6
+
+
+def _reading(name: str, work: Callable[[list[Entry]], float], case: Case, rounds: int, many: int) -> Row:
+    sizes = {f"{count:,} entries": _entries(case(count)) for count in (many, _FEW)}
+    samples = interleave(rounds, {size: partial(work, some) for size, some in sizes.items()})
+    return compared(name, "us", samples, *_ends(sizes), _FLAT)
+
+
+def _prompt(entries: list[Entry]) -> float:
+    view = fold(_before(entries), entries)
+    began = process_time()
+    messages(view, entries)
+    return (process_time() - began) / len(entries) * 1e6
+
+
+def _planned(entries: list[Entry]) -> float:
+    view = fold(_before(entries), entries)
+    said = messages(view, entries)
+    began = process_time()
+    make_plans(view, said, Policy(keep=30, budget=None))
+    return (process_time() - began) / len(entries) * 1e6
+
+
+def _shown(entries: list[Entry]) -> float:
+    began = process_time()
+    to_ui(entries)
+    return (process_time() - began) / len(entries) * 1e6
+
+
+def _remembering(name: str, case: Case, many: int) -> Row:
+    """The memory of a view, as a chat folds it: what it has forgotten is read again."""
+    sizes = {f"{count:,} entries": _entries(case(count)) for count in (many, _FEW)}
+    samples = {size: [_size_of_view(some)] for size, some in sizes.items()}
+    return compared(f"memory of a view, {name}", "kB", samples, *_ends(sizes), at_most(2))
+
+
+def _size_of_view(entries: list[Entry]) -> float:
+    gc.collect()
+    tracemalloc.start()
+    view, rest = start(STANDARD), entries
+    while rest:
+        try:
+            view, rest = fold(view, rest), []
+        except NeedsEarlier as needed:
+            view = needed.view.with_point(fold(start(STANDARD), entries[: needed.to]))
+            rest = entries[view.seq :]
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return size / 1e3
 
 
 def _opening(folder: Path, name: str, case: Case, rounds: int, many: int) -> Row:
