@@ -32,8 +32,9 @@ The way back:
 ``metadata.origin`` means what it does in ``to_ui``: a message for the audit alone is shown with ``audit=True``.
 """
 
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -116,10 +117,18 @@ class _Export:
         self.chat_key = chat_key
         self.messages: dict[str, tuple[tuple[int, bool], Object]] = {}  # by id: the place, the message
         self.summaries: dict[int, str] = {}  # the ids of those, by seq
-        self.ids: set[str] = set()
+        self.ids: dict[str, int] = {}  # those that are taken, see ``_unique``
         self.native: set[str] = set()  # the ids of messages that were not imported
-        self.owners: dict[int, str] = {}  # the message each entry is in
-        self.call_ids: set[str] = set()
+        self.owners: dict[
+            int, tuple[str, int]
+        ] = {}  # the message each entry is in, and how many came before it there
+        self.owned: list[int] = []  # the seqs of those entries
+        self.counts: Counter[str] = Counter()  # how many each message has
+        self.marks: dict[
+            str, list[tuple[int, bool]]
+        ] = {}  # of each message, where words are, and where steps begin
+        self.marked: dict[str, int] = {}  # up to which part they were looked for
+        self.call_ids: dict[str, int] = {}
         self.calls: Waiting[tuple[Object, int]] = Waiting()  # the message, the index of the part
         self.turn: Object | None = None  # the message of the assistant that may go on
         self.began = 0  # the seq the turn begins with
@@ -153,22 +162,31 @@ class _Export:
         message, index = call
         message["parts"][index] = answered(message["parts"][index], event)
         self.step_begins = True
-        if any(
-            _is_words(part) for part in takewhile(lambda part: part != STEP, message["parts"][index + 1 :])
-        ):
+        if self._comes_late(message, index):
             self._note(message, index, late=True)
         if meta := without_ui(event.meta):
             self._note(message, index, result=meta)
         if event.failed and not isinstance(output := output_of(event.parts), str):
             self._note(message, index, output=output)
 
+    def _comes_late(self, message: Object, index: int) -> bool:
+        """Were there words in the step after this call? Each part is looked at once."""
+        id, parts = message["id"], message["parts"]  # noqa: A001
+        marks = self.marks.setdefault(id, [])
+        for at in range(self.marked.get(id, 0), len(parts)):
+            if parts[at] == STEP or _is_words(parts[at]):
+                marks.append((at, _is_words(parts[at])))
+        self.marked[id] = len(parts)
+        following = bisect_right(marks, (index, True))
+        return following < len(marks) and marks[following][1]
+
     def compacted(self, entry: Entry, event: Compacted) -> None:
-        hidden = [seq for seq in self.owners if event.first <= seq <= event.last]
+        begin, end = bisect_left(self.owned, event.first), bisect_right(self.owned, event.last)
         first, last = (f"m{event.first}", f"m{event.last}")
         notes: Object = {}
-        if hidden:
-            first, last = self.owners[hidden[0]], self.owners[hidden[-1]]
-            notes = {"chatfold": {"hides": [self._place_within(seq) for seq in (hidden[0], hidden[-1])]}}
+        if begin < end:
+            (first, at), (last, until) = (self.owners[self.owned[one]] for one in (begin, end - 1))
+            notes = {"chatfold": {"hides": [at, until]}}
         source = {"fromId": first, "toId": last, "count": event.count}
         metadata = self._metadata(entry, "summary") | {"sourceRange": source} | notes
         message = self._new(entry, "assistant", {"metadata": metadata}, (event.last, True))
@@ -176,10 +194,6 @@ class _Export:
         self.summaries[entry.seq] = message["id"]
         if self.began <= event.last:
             self.turn = None
-
-    def _place_within(self, seq: int) -> int:
-        """How many events of its message came before."""
-        return sum(owner == self.owners[seq] for one, owner in self.owners.items() if one < seq)
 
     def _place(
         self, entry: Entry, event: MessageAdded | ToolCalled, role: str, turn: Object | None
@@ -200,7 +214,9 @@ class _Export:
         )
         if meta or joins:
             self._note(turn, len(turn["parts"]), meta=meta)
-        self.owners[entry.seq] = turn["id"]
+        self.owners[entry.seq] = turn["id"], self.counts[turn["id"]]
+        self.owned.append(entry.seq)
+        self.counts[turn["id"]] += 1
         return turn
 
     def _head(self, entry: Entry, event: MessageAdded | ToolCalled, ui: Object) -> Object:
@@ -235,13 +251,13 @@ def _is_words(part: Object) -> bool:
     return not part["type"].startswith("tool-") and part["type"] not in ("dynamic-tool", "step-start")
 
 
-def _unique(wanted: str, taken: set[str]) -> str:
+def _unique(wanted: str, taken: dict[str, int]) -> str:
+    """``taken``: the ids there are, and the last number that was put behind each."""
     wanted = free = replace_surrogates(wanted)
-    number = 1
     while free in taken:
-        number += 1
-        free = f"{wanted}-{number}"
-    taken.add(free)
+        taken[wanted] += 1
+        free = f"{wanted}-{taken[wanted]}"
+    taken[free] = 1
     return free
 
 
