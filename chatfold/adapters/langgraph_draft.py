@@ -208,7 +208,9 @@ class Draft:
 
     def _list(self, plan: _Plan, *, is_root: bool) -> Json:
         """The cell of a list: what is new of it, or all of it where it would be spread too far."""
-        is_fresh = not plan.kept or (plan.base.depth >= _DEEP and _SPREAD * plan.base.depth > len(plan.base.items))
+        is_fresh = not plan.kept or (
+            plan.base.depth >= _DEEP and _SPREAD * plan.base.depth > len(plan.base.items)
+        )
         items = [*plan.base.items[: plan.kept], *plan.tail] if is_fresh else plan.tail
         cell: dict[str, Json] = {"list": [self._item(item, may_say=is_root) for item in items]}
         return cell if is_fresh else cell | {"from": [plan.place, plan.kept]}

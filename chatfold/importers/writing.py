@@ -25,6 +25,7 @@ from chatfold.eventlog import (
     ContextOpened,
     ContextSwitched,
     Event,
+    File,
     Head,
     InvalidEvent,
     Log,
@@ -265,4 +266,4 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
 
 def _size(event: Event) -> int:
     parts = getattr(event, "parts", ())
-    return sum(len(getattr(part, "text", "")) + len(getattr(part, "data", b"") or b"") for part in parts)
+    return sum(len(part.data) if isinstance(part, File) else len(getattr(part, "text", "")) for part in parts)

@@ -184,3 +184,8 @@ async def test_a_line_of_100_mb_comes_in(tmp_path: Path) -> None:
         assert (report.problems, report.new > 10) == ((), True)
     assert tracemalloc.get_traced_memory()[1] < 1_500_000_000
     tracemalloc.stop()
+
+
+async def test_a_content_that_is_no_text_comes_in(tmp_path: Path) -> None:
+    line = {"id": "m001", "ts": "2026-01-28T10:00:00Z", "type": "msg", "role": "system", "content": True}
+    await comes_in("conversation", json.dumps(line).encode() + b"\n", tmp_path)
