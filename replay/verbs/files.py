@@ -36,7 +36,7 @@ class Exported(msgspec.Struct, frozen=True):
     seq: int
     form: str
     path: str
-    redact_chat: Report
+    redacted: Report
 
 
 @verb(

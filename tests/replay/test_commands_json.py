@@ -172,7 +172,7 @@ def test_what_makes_something_says_what_it_made(store: Path, tmp_path: Path) -> 
     fork = one(store, "fork", f"{CHAT}@t1", "--name", "made")
     assert fork == {"v": 1, "key": "made", "parent": CHAT, "at": 16}
     exported = one(store, "export", FORK, "-o", str(tmp_path / "x.jsonl"))
-    assert exported.keys() >= {"v", "chat", "seq", "form", "path"}
+    assert exported.keys() == {"v", "chat", "seq", "form", "path", "redacted"}
     imported = one(tmp_path / "new", "import", str(tmp_path / "x.jsonl"), "--store", str(tmp_path / "new"))
     assert imported.keys() == {"v", "key", "entries", "sum"}
     shown = lines(run("demo", tmp_path / "demo", "--json"))
