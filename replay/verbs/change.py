@@ -121,7 +121,8 @@ class Redacted(msgspec.Struct, frozen=True):
 async def redact(out: Out, store: str | None, *, address: str, reason: str, yes: bool) -> None:
     """Erase what entries say, for good: CHAT@12 is that entry, CHAT@A..B what came after A, up to B.
 
-    The text goes from the log, from every fork that shares it, and from all caches. That there was an entry stays.
+    The text goes from the log, from every chat that shares it (forks, and what this was forked from), and from all caches. That there
+    was an entry stays.
     """
     async with chat_of(store, address) as (chat, meant):
         if meant.last is None:
@@ -133,7 +134,7 @@ async def redact(out: Out, store: str | None, *, address: str, reason: str, yes:
         if count < 1 or last < 1:
             raise NoSuchPoint("there is no entry to erase there", chat=key)
         out.note(
-            f"This erases what {plural(count, 'entry')} of {key!r} {'say' if count > 1 else 'says'}, for good, in its forks, too:"
+            f"This erases the text of {plural(count, 'entry')} of {key!r}, for good, in every chat that shares it:"
         )
         async for entry in chat.entries(first + 1, min(last, first + _SHOWN)):
             one = row(entry, most=60)

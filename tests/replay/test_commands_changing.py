@@ -39,6 +39,13 @@ def test_redact_shows_what_it_erases_and_asks(store: Path) -> None:
     assert "asked to" in run("log", CHAT, "--kind", "redacted", store=store).stdout
 
 
+def test_redact_of_a_fork_says_that_its_parent_shares_the_text(store: Path) -> None:
+    refused = run("redact", f"{FORK}@2", store=store)
+    assert "in every chat that shares it" in refused.stderr
+    [done] = lines(run("redact", f"{FORK}@2", "--yes", "--json", store=store))
+    assert done["erased"] == {CHAT: [2], FORK: [2]}
+
+
 def test_redact_takes_a_range_and_nothing_but_what_is_named(store: Path) -> None:
     assert run("redact", CHAT, "--yes", store=store).exit_code == 2
     [done] = lines(run("redact", f"{CHAT}@13..15", "--yes", "--json", store=store))
