@@ -32,7 +32,7 @@ from chatfold.agent.run import OnStep, Run
 from chatfold.agent.run_context import Send, is_tool_itself, leave_run, running_chat
 from chatfold.agent.store import Store
 from chatfold.agent.telemetry import Observer
-from chatfold.agent.threads import left_behind
+from chatfold.agent.threads import leave_behind, left_behind
 from chatfold.agent.tools import Tool, by_name
 from chatfold.agent.tools.skills import SkillFiles
 from chatfold.agent.world import LiveWorld, World
@@ -149,6 +149,7 @@ class Agent(Conversations):
         tasks = {task for task in self._tasks if not task.done()}
         for task in tasks:
             task.cancel()
+        leave_behind([*tasks, *(task for run in self._runs.values() for task in run.tasks)])
         try:
             if tasks:
                 _, tasks = await asyncio.wait(tasks, timeout=self.limits.grace)

@@ -79,6 +79,7 @@ class Run:
         self._on_step = list(on_step)
         self._entries: list[Entry] = []  # the run's, as far as they are known
         self._context = RunContext(chat, run)
+        self.tasks: set[asyncio.Task[Any]] = set()  # in which the model and tools are at work, or were
         self._told_in = ""  # the context in which the model was told of the moment
         self._said = ""  # what callbacks were told last
         self._is_begun = False
@@ -282,6 +283,7 @@ class Run:
         """The reply, recorded; None if there was new input meanwhile and the model is to be asked anew."""
         self.interrupted.clear()
         asking = asyncio.create_task(self._listen(payload))
+        self.tasks.add(asking)
         stopped = asyncio.create_task(self.interrupted.wait())
         try:
             await asyncio.wait((asking, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -345,7 +347,7 @@ class Run:
         try:
             async with asyncio.TaskGroup() as group:
                 for call in calls:
-                    group.create_task(self._use_one(call))
+                    self.tasks.add(group.create_task(self._use_one(call)))
         except ExceptionGroup as several:  # a result could not be recorded: that error is the run's
             raise several.exceptions[0] from None
 

@@ -1,9 +1,9 @@
-"""Threads for what may never return: a program ends without waiting for them."""
+"""Threads and tasks for what may never return: a program ends without waiting for them."""
 
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -41,3 +41,10 @@ async def in_thread(name: str, function: Callable[..., T], *args: Any, **fields:
 def left_behind() -> list[str]:
     """The names of the functions that still run."""
     return sorted(_running.values())
+
+
+def leave_behind(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Lets ``asyncio.run`` end although some of these ignore that they are cancelled: it waits for all tasks it knows of."""
+    for task in tasks:
+        if not task.done():
+            asyncio._unregister_task(task)  # type: ignore[attr-defined]  # noqa: SLF001 (documented, for loops of one's own)

@@ -143,6 +143,7 @@ async def test_a_tool_that_does_not_return_is_left_behind_and_named(caplog: pyte
 
 PROGRAM = """
 import asyncio, sys, time
+from contextlib import suppress
 from chatfold import Agent, ModelReply, ScriptedModel, ToolCall, tool
 from chatfold.agent.limits import Limits
 
@@ -151,9 +152,16 @@ def sleep() -> str:
     print("sleeping", flush=True)
     time.sleep(600)
 
+@tool
+async def stay() -> str:
+    print("sleeping", flush=True)
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(600)
+
 async def main():
-    model = ScriptedModel([ModelReply(calls=(ToolCall("c1", "sleep"),))])
-    async with Agent(model, store=sys.argv[1], tools=[sleep], limits=Limits(grace=1.0)) as agent:
+    model = ScriptedModel([ModelReply(calls=(ToolCall("c1", "{tool}"),))])
+    async with Agent(model, store=sys.argv[1], tools=[sleep, stay], limits=Limits(grace=1.0)) as agent:
         await agent.submit("hi", chat="chat")
         {wait}
 
@@ -162,11 +170,14 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("wait", ["await agent.wait_idle()", "await asyncio.sleep(600)", "pass"])
-@pytest.mark.parametrize("twice", [False, True])
-def test_after_ctrl_c_the_process_is_gone_and_the_message_is_answered_by_the_next(
-    tmp_path: Path, wait: str, twice: bool
+@pytest.mark.parametrize(
+    "signals", [("SIGINT",), ("SIGINT", "SIGINT"), ("SIGTERM",), ("SIGKILL",)], ids=" ".join
+)
+@pytest.mark.parametrize("tool", ["sleep", "stay"])
+def test_after_a_signal_the_process_is_gone_and_the_message_is_answered_by_the_next(
+    tmp_path: Path, wait: str, signals: tuple[str, ...], tool: str
 ) -> None:
-    program = textwrap.dedent(PROGRAM).replace("{wait}", wait)
+    program = textwrap.dedent(PROGRAM).replace("{wait}", wait).replace("{tool}", tool)
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -177,10 +188,9 @@ def test_after_ctrl_c_the_process_is_gone_and_the_message_is_answered_by_the_nex
     assert process.stdout is not None
     assert process.stdout.readline() == "sleeping\n"
     began = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    if twice:
+    for kind in signals:
+        process.send_signal(signal.Signals[kind])
         time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
     process.wait(30)
     process.communicate()
     assert time.monotonic() - began < 20  # the tool takes 600
