@@ -45,6 +45,7 @@ VERBS = {
     "export": ("files", "A chat as a file: lossless, Markdown, HTML, or in a provider's shape"),
     "import": ("imports", "Chats of other tools, or exported ones, into a store"),
     "watch": ("watch", "Keep a store up to date with what other tools write"),
+    "mcp": ("mcp", "Serve a store to agents, as an MCP server"),
     "copy": ("copy", "Chats from one store into another: folders, databases"),
     "check": ("check", "Check that every byte is as it was written, and repair"),
     "salvage": ("check", "Copy what still verifies out of a damaged chat"),
