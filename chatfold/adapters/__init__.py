@@ -4,3 +4,6 @@ Each is one module and an extra, and keeps two promises: what the framework give
 words of events, so that ``log``, ``why``, ``diff`` and ``view`` work on what a framework wrote. What events have no word for is in the
 event's ``meta`` and is erased with it.
 """
+
+NOTES = frozenset({"langgraph"})
+"""The names of notes that adapters keep for themselves: what they say of a chat, its events say, too."""

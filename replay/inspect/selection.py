@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
+from chatfold.adapters import NOTES
 from chatfold.agent import Moment
 from chatfold.eventlog import (
     ChatfoldError,
@@ -14,6 +15,7 @@ from chatfold.eventlog import (
     Entry,
     MessageAdded,
     ModelReturned,
+    Noted,
     RunFinished,
     ToolCalled,
 )
@@ -54,11 +56,13 @@ def parse_kinds(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def kind_filter(kinds: frozenset[str] = frozenset(), *, errors: bool = False) -> Wanted:
-    """Is an entry of one of these kinds, if there are any? ``errors``: and has something failed?"""
+def kind_filter(kinds: frozenset[str] = frozenset(), *, errors: bool = False, notes: bool = True) -> Wanted:
+    """Is an entry of one of these kinds, if there are any? ``errors``: and has something failed? ``notes``: those of adapters, too."""
 
     def is_wanted(entry: Entry) -> bool:
         if errors and not is_failure(entry.event):
+            return False
+        if not notes and isinstance(entry.event, Noted) and entry.event.name in NOTES:
             return False
         return not kinds or kind_name(entry.event) in kinds or label_of(entry.event) in kinds
 

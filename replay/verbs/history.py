@@ -64,11 +64,12 @@ async def log(
     """List what happened, one line for each event: seq, time, turn, kind, text.
 
     CHAT@A..B lists what came after A, up to and including B, as in git; CHAT@P everything up to P. In a pipe the fields are
-    separated by tabs and nothing is cut: seq, time, turn, kind, label, failed, run, name, text.
+    separated by tabs and nothing is cut: seq, time, turn, kind, label, failed, run, name, text. Notes that the adapter of a
+    framework keeps for itself are left out; --kind noted shows them.
     """
     if by_turn and (kind or text or graph or follow):
         raise click.UsageError("--turns goes with -n, --errors and --reverse only")
-    is_wanted = kind_filter(parse_kinds(kind), errors=errors)
+    is_wanted = kind_filter(parse_kinds(kind), errors=errors, notes=bool(kind or text))
     async with chat_of(store, address) as (chat, meant):
         first, last = await range_of(chat, meant)
         with nullcontext() if follow else out.paging():

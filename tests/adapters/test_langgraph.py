@@ -80,6 +80,18 @@ def test_chat_shows_what_the_state_holds(store: Any) -> None:
     assert len(messages) == 6, "each is recorded once, although it is input, write and state"
 
 
+def test_log_leaves_out_the_notes(store: Any, tmp_path: Path) -> None:
+    _graph(LangGraphSaver(store)).invoke({"messages": [HumanMessage("question")]}, THREAD)
+
+    def kinds(*more: str) -> list[str]:
+        command = [sys.executable, "-m", "chatfold", "log", "t", "--store", str(tmp_path / "store"), *more]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return [line.split("\t")[3] for line in done.stdout.splitlines()]
+
+    assert kinds() == ["chat_started", "message_added", "message_added"]
+    assert set(kinds("--kind", "noted")) == {"noted"}
+
+
 def test_time_travel_rewinds_the_chat(store: Any) -> None:
     graph = _graph(LangGraphSaver(store))
     for turn in range(3):
