@@ -16,6 +16,7 @@ from chatfold.eventlog.errors import (
     CorruptLog,
     ForkedProcess,
     NoSuchChat,
+    NoSuchStore,
 )
 from chatfold.eventlog.events import Entry, Head
 from chatfold.eventlog.files.chat_dir import chat_keys, chat_path
@@ -214,6 +215,10 @@ class FileReading(Storage):
 
     async def chats(self, prefix: str = "", changed_since: str = "") -> AsyncGenerator[ChatPage]:
         self._check_process()
+        if self.read_only and not await asyncio.to_thread(self._root.is_dir):
+            raise NoSuchStore(
+                f"there is no folder {str(self._root)!r}"
+            )  # a name that was mistyped, most likely
         for page in await asyncio.to_thread(self._listing.pages, prefix, changed_since):
             yield page
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from chatfold.eventlog import ChatfoldError, FileStorage, Log, MessageAdded, Noted, Storage, Text
+from chatfold.eventlog import ChatfoldError, FileStorage, Log, MessageAdded, NoSuchStore, Noted, Storage, Text
 from chatfold.eventlog.files.disk import Disk
 from chatfold.eventlog.keys import folder_name
 from tests.support.clock import TickingClock
@@ -310,3 +310,10 @@ async def test_a_listing_that_cannot_be_written_keeps_nothing_from_closing(root:
     await storage.store_rows({"1": ((await tokens(storage))["1"], b"a row")})
     disk.is_broken = True
     await storage.close()
+
+
+async def test_a_place_that_is_only_read_and_not_there_is_no_empty_store(tmp_path: Path) -> None:
+    mistyped = FileStorage(tmp_path / "mistyped", read_only=True)
+    with pytest.raises(NoSuchStore, match="there is no folder"):
+        await anext(mistyped.chats())
+    assert not (tmp_path / "mistyped").exists()
