@@ -23,7 +23,7 @@ SEED_NAMES = (
 
 def rows() -> list[tuple[str, list[str]]]:
     """Of each line what stands on the left, and the code on the right."""
-    table = PAGE.read_text().partition("## Names from elsewhere")[2]
+    table = PAGE.read_text().partition("## Names from elsewhere")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE)
     return [(left, re.findall(r"`([^`]+)`", right)) for left, right in cells if "`" in left]
 
