@@ -47,4 +47,4 @@ def leave_behind(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Lets ``asyncio.run`` end although some of these ignore that they are cancelled: it waits for all tasks it knows of."""
     for task in tasks:
         if not task.done():
-            asyncio._unregister_task(task)  # type: ignore[attr-defined]  # noqa: SLF001 (documented, for loops of one's own)
+            asyncio._unregister_task(task)  # noqa: SLF001 (documented, for loops of one's own)
