@@ -4,6 +4,7 @@ jsonl         the log, lossless: what ``Store.import_chat`` takes
 openai, openai-responses, anthropic      what the model is sent, as the API takes it
 ui, ui-jsonl  the active context as messages of the AI SDK: a list, or a line each
 conversation  the whole log as messages and events, a line each: what document 001 describes
+otel          the whole log as OpenTelemetry spans, OTLP JSON by the conventions for GenAI
 markdown      everything that happened, for people to read
 """
 
@@ -25,6 +26,7 @@ Form: TypeAlias = Literal[
     "ui",
     "ui-jsonl",
     "conversation",
+    "otel",
     "markdown",
 ]
 

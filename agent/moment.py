@@ -317,6 +317,11 @@ class Moment:
 
                 entries = [entry async for entry in self.log.read(self.key, 1, now.seq)]
                 yield encode_lines(legacy_lines(entries, now[contexts]))
+            case "otel":
+                from chatfold.projections.documents.otel import to_otel  # noqa: PLC0415
+
+                entries = [entry async for entry in self.log.read(self.key, 1, now.seq)]
+                yield _json(to_otel(entries, chat=self.key))
             case _:
                 yield _json(await now.messages(form, model=model))
 
