@@ -44,10 +44,11 @@ class Imported(msgspec.Struct, frozen=True):
 async def import_(out: Out, store: str | None, *, paths: tuple[Path, ...], name: str, dry_run: bool) -> None:
     """Bring chats of other tools into the store: files, folders or whole homes. Prints the key of each chat that got something new.
 
-    Without a path it takes what Codex and Claude Code keep in your home.
+    Without a path it takes what the known tools keep in your home.
 
-    Files are recognised by their content: sessions of Codex and Claude Code, .ship folders, conversation JSONL, messages of OpenAI,
-    Anthropic and the AI SDK. Run it again to bring in what is new. What cannot be read is named, and the rest is imported.
+    Files are recognised by their content: sessions of Codex, Claude Code, pi, opencode, the Gemini CLI, llm and aider, databases of
+    the OpenAI Agents SDK and LangGraph, histories of Pydantic AI, .ship folders, conversation JSONL, messages of OpenAI, Anthropic and the
+    AI SDK. Run it again to bring in what is new. What cannot be read is named, and the rest is imported.
 
     A chat that 'chatfold export' wrote comes in entry for entry the same; or not at all, if it is not whole.
     """

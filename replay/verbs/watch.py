@@ -19,7 +19,7 @@ from chatfold.replay.verbs.imports import target_of, tell
 async def watch(out: Out, store: str | None, *, folders: tuple[Path, ...]) -> None:
     """Keep the store up to date with the sessions of other tools while they are written, until you interrupt it.
 
-    Without a folder: where Codex and Claude Code keep theirs. First everything comes in that is not there yet, then each line as
+    Without a folder: where the known tools keep theirs. First everything comes in that is not there yet, then each line as
     it is written, so that a running agent can be looked at from another terminal. A line for each chat that got something new.
     """
     watched = folders or tuple(known_homes())
