@@ -357,7 +357,7 @@ def _result(call: Object) -> Iterator[Part]:
             yield Text(words if isinstance(words, str) else msgspec.json.encode(words).decode())
 
 
-_HOMES = (Home("GEMINI_DIR", ".gemini", "tmp"),)
+_HOMES = (Home("", ".gemini", "tmp"),)
 
 FORMATS = (
     Format(NAME, "sessions of the Gemini CLI (~/.gemini/tmp)", _is_log, _logs, _HOMES),

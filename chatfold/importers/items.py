@@ -130,7 +130,7 @@ class UnknownFormat(ChatfoldError, ValueError):
 
 
 class Home(msgspec.Struct, frozen=True):
-    """Where a tool keeps its files: ``inside`` the folder that a variable names, else a folder of the user's home."""
+    """Where a tool keeps its files: ``inside`` the folder that a variable names, if there is one, else a folder of the user's home."""
 
     variable: str
     folder: str
