@@ -370,7 +370,7 @@ def test_a_context_that_was_left_is_a_file_and_a_row() -> None:
     answer = {"v": 1, "role": "assistant", "content": "because", "ts": history[1].ts}
     times = {"createdAt": history[0].ts, "archivedAt": history[3].ts}
     file = {"v": 1, "contextId": "main", "title": "", "status": "archived", "archiveReason": "completed"}
-    item = {"contextId": "main", "title": "", "messageCount": 2, "summaryPreview": "because"}
+    item = {"contextId": "main", "title": "why?", "messageCount": 2, "summaryPreview": "because"}
     assert archive_of(history) == (
         {"v": 1, "items": [item | times]},
         [file | times | {"messages": [line, answer]}],
