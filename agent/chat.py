@@ -39,6 +39,7 @@ from chatfold.eventlog import (
     InvalidEvent,
     Json,
     NoSuchPoint,
+    Noted,
     Redacted,
     Rewound,
     Role,
@@ -47,6 +48,7 @@ from chatfold.eventlog import (
     ToolCalled,
 )
 from chatfold.projections import contexts, estimate, lineage
+from chatfold.projections.contexts import TITLED
 from chatfold.projections.tokens import Counter
 
 if TYPE_CHECKING:
@@ -197,6 +199,14 @@ class Chat(Live):
         """Puts an empty context in the place of this one, which goes to the shelf; returns the new one's id."""
         await self.append_if(lambda now: clear_context(now, reason), run=run)
         return self[contexts].active.id
+
+    async def rename_context(self, query: str, title: str) -> Entry:
+        """Gives a context another title; returns the entry. ``query``: its id, its title, or anything that was said in it.
+
+        Raises ``NoSuchContext`` if none fits.
+        """
+        data: Json = {"context": await self._context_of(query), "title": title}
+        return (await self.record(Noted(TITLED, data)))[0]
 
     async def _context_of(self, query: str) -> str:
         state = (await self.now())[contexts]

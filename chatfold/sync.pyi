@@ -305,6 +305,12 @@ class Chat(Moment):
     def clear_context(self, reason: str = "", *, run: str | None = None) -> str:
         """Puts an empty context in the place of this one, which goes to the shelf; returns the new one's id."""
 
+    def rename_context(self, query: str, title: str) -> Entry:
+        """Gives a context another title; returns the entry. ``query``: its id, its title, or anything that was said in it.
+
+        Raises ``NoSuchContext`` if none fits.
+        """
+
     def recall(
         self, query: str, mode: Literal["summary", "recent", "full"] = "summary", *, run: str | None = None
     ) -> Entry:

@@ -28,6 +28,7 @@ from chatfold.eventlog import (
     ContextOpened,
     ContextSwitched,
     Entry,
+    Noted,
     Rewound,
 )
 from chatfold.projections.context import Compaction, Context, compact, revert
@@ -159,7 +160,9 @@ def in_place(window: Window, entries: Iterable[Entry]) -> Iterator[Entry]:
 
 MOVES = frozenset((ContextOpened, ContextSwitched, ContextCleared, Compacted, CompactionReverted, Rewound))
 """The events that change what a model sees of the entries before them."""
-_CONTROLS = MOVES | {ChatStarted}
+_CONTROLS = MOVES | {ChatStarted, Noted}
+TITLED = "context_title"
+"""The note that gives a context another title: ``{"context": id, "title": title}``."""
 
 
 # --- the fold --------------------------------------------------------------------------------------------
@@ -207,6 +210,8 @@ def control_of(entry: Entry) -> Control | None:
             return Control(seq, ts, "reverted", first=first)
         case Rewound(to=last) if 0 <= last < seq:
             return Control(seq, ts, "rewound", last=last)
+        case Noted(name=name, data={"context": str(id), "title": str(title)}) if name == TITLED:
+            return Control(seq, ts, "titled", id, clip(title, _TITLE))
     return None
 
 
@@ -242,7 +247,17 @@ def apply(state: Contexts, control: Control) -> Contexts:
             return _revert(state, control.first)
         case "rewound":
             return _resume(state, control.last, control.seq)
+        case "titled" if control.id == state.active.id:
+            return msgspec.structs.replace(state, active=_with_title(state.active, control))
+        case "titled" if control.id in state.shelf:
+            return msgspec.structs.replace(
+                state, shelf=state.shelf.put(_with_title(state.shelf[control.id], control))
+            )
     return state
+
+
+def _with_title(context: Context, control: Control) -> Context:
+    return msgspec.structs.replace(context, title=control.title)
 
 
 def _set_title(state: Contexts, control: Control) -> Contexts:

@@ -320,3 +320,22 @@ async def test_an_archived_context_without_a_title_goes_by_its_first_question(ch
     assert [row.title for row in await chat.contexts()] == ["docs build", "Why does the lexer drop newlines?"]
     await chat.load_context("lexer drop")
     assert [row.title for row in await chat.contexts()] == ["docs build"]
+
+
+async def test_a_context_is_renamed_wherever_it_is_and_found_by_its_new_title(store: Store) -> None:
+    chat = await store.chat("chat")
+    await turns(chat, 1)
+    await chat.rename_context("main", "first steps")
+    assert chat[contexts].active.title == "first steps"
+    await chat.new_context("docs")
+    await turns(chat, 1)
+    await chat.new_context()
+    await chat.rename_context("docs", "the build of the docs")
+    await chat.rename_context("main", "the lexer")
+    for seen in (chat, await store.chat("chat")):
+        assert [row.title for row in await seen.contexts()] == ["the build of the docs", "the lexer"]
+    before = await chat.at(chat.seq - 1)
+    assert [row.title for row in await before.contexts()] == ["the build of the docs", "first steps"]
+    assert await chat.load_context("the lexer") == "main"
+    with pytest.raises(NoSuchContext):
+        await chat.rename_context("nothing like it", "x")
