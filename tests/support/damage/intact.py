@@ -209,7 +209,7 @@ def cached(root: Path) -> Intact:
         path.parent.name if path.parent.name != "cache" else path.name.strip("-.0123456789")
         for path in made.caches
     }
-    assert kinds == {"seen", "listing", "offsets", "newest.snapshot", "snapshot"}
+    assert kinds == {"seen", "listing", "offsets", "chapter", "newest.snapshot", "snapshot"}
     return made
 
 
