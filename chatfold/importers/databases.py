@@ -10,6 +10,9 @@ from chatfold.importers.database import opened, state_of
 from chatfold.importers.head import Object, decode_object
 from chatfold.importers.items import Item, Problem, Session, WholeSession
 
+ODD = ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
+"""What a value raises that is not what its column is for."""
+
 
 class DatabaseSession(WholeSession):
     def __init__(self, key: str, path: Path, version: object, *, parent: str = "") -> None:
@@ -23,8 +26,8 @@ class DatabaseSession(WholeSession):
         try:
             with opened(self.paths[0]) as database:
                 yield from self.rows(database)
-        except sqlite3.Error as error:
-            self.problems.append(Problem(str(self.paths[0]), 0, 0, str(error)))
+        except (sqlite3.Error, *ODD) as error:
+            self.problems.append(Problem(str(self.paths[0]), 0, 0, f"{self.key}: {error}"))
 
     @abstractmethod
     def rows(self, database: sqlite3.Connection) -> Iterator[Item]:

@@ -30,7 +30,7 @@ from chatfold.eventlog import (
     ToolReturned,
 )
 from chatfold.importers.database import is_database, opened
-from chatfold.importers.databases import DatabaseSession, object_of, sessions_of
+from chatfold.importers.databases import ODD, DatabaseSession, object_of, sessions_of
 from chatfold.importers.head import Head, Object, decode_object
 from chatfold.importers.items import Format, Home, Item, Maker, Problem, Session, WholeSession, counts_of
 from chatfold.importers.times import millis
@@ -56,6 +56,7 @@ class _Talk:
         self._source = source
         self._maker = Maker()
         self._before: dict[str, int] = {}  # of a message, the place before it
+        self.problems: list[str] = []
         self._kept = ""  # the first message that the compaction being made keeps
 
     def items(self, messages: Sequence[tuple[Object, Sequence[Object]]]) -> Iterator[Item]:
@@ -70,20 +71,27 @@ class _Talk:
         )
         for message, parts in messages:
             self._before[str(message["id"])] = self._maker.place
-            match message.get("role"):
-                case "user":
-                    yield from self._asked(message, parts)
-                case "assistant" if message.get("summary") is True:
-                    yield from self._compacted(message, parts)
-                case "assistant":
-                    yield from self._answered(message, parts)
-                case role:
-                    yield self._maker.item(Noted(f"{NAME}.{role}", message), str(message["id"]))
+            try:
+                yield from self._message(message, parts)
+            except ODD as error:  # it says what no event can say
+                self.problems.append(f"{message['id']}: {error}")
+                yield self._maker.item(Noted(NAME, message), str(message["id"]))
         revert = self._session.get("revert")
         revert = revert if isinstance(revert, dict) else object_of(revert)
         to = self._before.get(str(revert.get("messageID")), 0)
         if to:
             yield self._maker.item(Rewound(to, "the user took it back"), f"{revert['messageID']}.revert")
+
+    def _message(self, message: Object, parts: Sequence[Object]) -> Iterator[Item]:
+        match message.get("role"):
+            case "user":
+                yield from self._asked(message, parts)
+            case "assistant" if message.get("summary") is True:
+                yield from self._compacted(message, parts)
+            case "assistant":
+                yield from self._answered(message, parts)
+            case role:
+                yield self._maker.item(Noted(f"{NAME}.{role}", message), str(message["id"]))
 
     def _asked(self, message: Object, parts: Sequence[Object]) -> Iterator[Item]:
         name, said_at = str(message["id"]), _time(message, "created")
@@ -223,7 +231,9 @@ class RowsSession(DatabaseSession):
         for row in database.execute("SELECT * FROM part WHERE session_id = ? ORDER BY id", (name,)):
             parts.setdefault(row["message_id"], []).append(object_of(row["data"]) | {"id": row["id"]})
         messages = [(object_of(row["data"]) | {"id": row["id"]}, parts.get(row["id"], [])) for row in found]
-        yield from _Talk(session, str(self.paths[0].absolute())).items(messages)
+        talk = _Talk(session, str(self.paths[0].absolute()))
+        yield from talk.items(messages)
+        self.problems += (Problem(str(self.paths[0]), 0, 0, what) for what in talk.problems)
 
 
 # --- folders -----------------------------------------------------------------------------------------------------
@@ -298,7 +308,9 @@ class TreeSession(WholeSession):
             elif messages:
                 messages[-1][1].append(record)
         self.title = str(session.get("title") or "")
-        yield from _Talk(session, self.source).items(messages)
+        talk = _Talk(session, self.source)
+        yield from talk.items(messages)
+        self.problems += (Problem(str(self.paths[0]), 0, 0, what) for what in talk.problems)
 
 
 _HOMES = (Home("XDG_DATA_HOME", ".local/share", NAME),)

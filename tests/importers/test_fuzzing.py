@@ -1,12 +1,16 @@
 """Files that are not as they should be: whatever happened to their bytes, what can be read is, and the rest is named."""
 
 import asyncio
+import contextlib
 import json
+import shutil
+import sqlite3
 import tempfile
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +136,61 @@ def test_values_of_any_kind_end_in_no_error(name: str, data: st.DataObject) -> N
         changed_text = "\n".join(rows) + "\n"
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(comes_in(name, changed_text.encode("utf-8", "replace"), Path(folder)))
+
+
+COLUMNS = {
+    "openai-agents": [("agent_messages", "message_data"), ("message_structure", "branch_id")],
+    "llm": [
+        ("parts", "payload"),
+        ("messages", "role"),
+        ("turns", "datetime_utc"),
+        ("messages", "parent_hash"),
+    ],
+    "llm, the first": [("responses", "token_details"), ("tool_calls", "arguments"), ("responses", "prompt")],
+    "opencode": [("message", "data"), ("part", "data"), ("session", "revert"), ("session", "title")],
+    "langgraph": [
+        ("checkpoints", "checkpoint"),
+        ("writes", "value"),
+        ("checkpoints", "parent_checkpoint_id"),
+    ],
+}
+
+
+def other_value(draw: st.DrawFn, value: Any) -> Any:
+    """In the place of what a column holds: the same with something else in it, or anything."""
+    if draw(st.integers(0, 5)) == 0:
+        return draw(st.none() | st.integers(-9, 9) | st.text(max_size=5) | st.binary(max_size=5))
+    if isinstance(value, bytes) and value:
+        plain = msgspec.msgpack.decode(value, ext_hook=lambda _, data: bytes(data))
+        return msgspec.msgpack.encode(draw(changed(plain)))
+    try:
+        return json.dumps(draw(changed(json.loads(value))))
+    except (TypeError, ValueError):
+        return json.dumps(draw(JSON))
+
+
+@st.composite
+def with_other_rows(draw: st.DrawFn, name: str) -> bytes:
+    with tempfile.NamedTemporaryFile() as file:
+        shutil.copyfile(FILES[name], file.name)
+        with sqlite3.connect(file.name) as database:
+            for _ in range(draw(st.integers(1, 3))):
+                table, column = draw(st.sampled_from(COLUMNS[name]))
+                rows = database.execute(f"SELECT rowid, {column} FROM {table} ORDER BY rowid").fetchall()
+                row, value = draw(st.sampled_from(rows))
+                with contextlib.suppress(sqlite3.IntegrityError):
+                    told = f"UPDATE {table} SET {column} = ? WHERE rowid = ?"
+                    database.execute(told, (other_value(draw, value), row))
+        database.close()
+        return Path(file.name).read_bytes()
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@given(st.data())
+@searched(3)
+def test_rows_of_any_kind_end_in_no_error(name: str, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(comes_in(name, data.draw(with_other_rows(name)), Path(folder)))
 
 
 @pytest.mark.parametrize("name", ["codex 0.169", "claude-code", "conversation"])
