@@ -37,7 +37,20 @@ _FORMATS = {
     "OpenAI Chat Completions": "openai-chat/opencode.json",
     "OpenAI Responses": "openai-responses/codex.json",
     "Anthropic Messages": "anthropic-messages/pi.json",
+    "pi": "pi/0.87.1/sessions/--home-dev-project--/2026-11-18T14-48-28-996Z_01a1ef21-7240-7192-9ee2-8a0d46ba3915.jsonl",
 }
+_AS_THEY_ARE = {
+    "opencode, database": "opencode/1.18.33/opencode.db",
+    "Gemini CLI, JSON lines": "gemini/0.61.0/chats/session-2026-11-18T14-48-9ddeb4b9.jsonl",
+    "Gemini CLI, JSON": "gemini/0.20.2/chats/session-2026-11-18T14-59-8b531a9f.json",
+    "llm 0.36": "llm/0.36/logs.db",
+    "llm 0.27": "llm/0.27.1/logs.db",
+    "OpenAI Agents SDK": "openai-agents/0.24.0/advanced.db",
+    "LangGraph": "langgraph/threads.sqlite",
+    "Pydantic AI": "pydantic-ai/2.66.0/chat-completions.json",
+    "aider": "aider/0.86.2/.aider.chat.history.md",
+}
+"""Files that cannot be made long by saying their records again: there are many copies of them instead, each in a folder of its own."""
 _IDS = ("id", "uuid", "parentUuid", "parentId")
 _SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of a tool that names it in its files
 _LONG = 300_000  # bytes of a session
@@ -46,13 +59,14 @@ Object = dict[str, Any]
 
 
 def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
-    sessions, home, rounds = (4, 40, QUICK_ROUNDS) if quick else (50, 2_000, 5)
-    for label, name in _FORMATS.items():
-        progress(f"{label}: {sessions} sessions")
+    sessions, home, rounds = (4, 40, QUICK_ROUNDS) if quick else (20, 2_000, 5)
+    for label, name in (_FORMATS | _AS_THEY_ARE).items():
+        progress(f"{label}: {sessions} files")
         source = folder / label
-        size = sum(_put(source, name, number) for number in range(sessions))
+        put = _copy if label in _AS_THEY_ARE else _put
+        size = sum(put(source, name, number) for number in range(sessions))
         samples = [_imported(source, folder / f"{label}-{number}") for number in range(rounds)]
-        told = f"{samples[0].entries:,} entries of {sessions} sessions, {size / 1e6:.1f} MB"
+        told = f"{samples[0].entries:,} entries of {sessions} files, {size / 1e6:.1f} MB"
         yield limited(f"import, {label}", "MB/s", [size / 1e6 / one.seconds for one in samples], told)
         yield limited(f"import, {label}", "entries/s", [one.entries / one.seconds for one in samples], told)
     yield from _home(folder, home)
@@ -101,6 +115,14 @@ def _put(folder: Path, name: str, number: int) -> int:
     else:  # the file's name is the chat's
         name = f"chat{named}{path.suffix}"
     target = folder / named / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+    return len(data)
+
+
+def _copy(folder: Path, name: str, number: int) -> int:
+    data = (_FIXTURES / name).read_bytes()
+    target = folder / f"{number:04x}" / Path(name).name
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
     return len(data)
