@@ -170,7 +170,7 @@ class Model:
         return [
             {
                 "contextId": thought.id,
-                "title": thought.title,
+                "title": thought.title or self._question(thought),
                 "createdAt": thought.created,
                 "archivedAt": thought.archived,
                 "messageCount": self.count(thought),
@@ -182,9 +182,17 @@ class Model:
             if self.count(thought)
         ]
 
+    def _question(self, thought: Thought) -> str:
+        asked = [
+            seq for seq in self.messages(thought, "user") if getattr(self.event(seq), "origin", "") == "exec"
+        ]
+        return self._words(asked[0] if asked else 0)
+
     def _preview(self, thought: Thought) -> str:
-        newest = max((mark.seq for mark in thought.summaries), default=self.checkpoint(thought))
-        match self.event(newest) if newest else None:
+        return self._words(max((mark.seq for mark in thought.summaries), default=self.checkpoint(thought)))
+
+    def _words(self, seq: int) -> str:
+        match self.event(seq) if seq else None:
             case Compacted(summary=text):
                 return short(" ".join(text.split()), 120)
             case MessageAdded(parts=parts):
