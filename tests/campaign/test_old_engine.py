@@ -50,6 +50,10 @@ WANTED: tuple[Wanted, ...] = (
         "these states are packed otherwise: what they say is compared as contexts, messages, calls and points (issue 21)",
     ),
     Wanted(
+        r"/chats/.*/states/(executions|usage)",
+        "where runs and requests began is in no state any more, but in the history: what runs did is compared as runs (issue 21)",
+    ),
+    Wanted(
         r"/chats/.*/contexts/2(/.*)?",
         "a rewind to an open call leaves it open: the old engine forgot it (issue 21, finding 9.1)",
     ),
