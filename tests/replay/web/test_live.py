@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from chatfold import Store, assistant, user
+from chatfold import Agent, ModelReply, ScriptedModel, Store, Text, user
+from chatfold.agent.models import Piece
 from chatfold.replay.web.desk import Desk
 from chatfold.replay.web.live import tail
 from tests.replay.web.browser import looking
@@ -28,6 +31,23 @@ async def main():
         chat = await store.chat("talk")
         for number in range(int(sys.argv[2])):
             await chat.record(user(f"from another process {number}"))
+asyncio.run(main())
+"""
+
+_ANSWERING = """
+import asyncio, sys
+from chatfold import Agent, ModelReply, ScriptedModel, Text
+from chatfold.agent.models import Piece
+class Slow(ScriptedModel):
+    async def ask(self, payload):
+        yield Piece("The lexer")
+        await asyncio.to_thread(sys.stdin.readline)
+        yield Piece(" splits at blanks.")
+        await asyncio.to_thread(sys.stdin.readline)
+        yield ModelReply((Text("The lexer splits at blanks."),))
+async def main():
+    async with Agent(Slow([]), store=sys.argv[1]) as agent:
+        await agent.run("Why?", chat="talk")
 asyncio.run(main())
 """
 
@@ -184,26 +204,51 @@ def test_a_checkpoint_is_marked_as_soon_as_it_is_set(browser: Browser, tmp_path:
 
 def test_the_pieces_of_an_answer_that_is_coming_are_passed_on() -> None:
     async def watch() -> list[bytes]:
-        async with Store.memory() as store:
-            chat = await store.chat("talk")
-            await chat.record(user("hello"))
-            await store.log.storage.pass_delta("talk", b'"The answer"')
-            desk, ended, found = Desk(store, "memory", "memory"), asyncio.Event(), []
+        may_end, ended, found = asyncio.Event(), asyncio.Event(), []
+
+        class Slow(ScriptedModel):
+            async def ask(self, payload: dict[str, Any]) -> AsyncIterator[Piece | ModelReply]:
+                yield Piece("The ")
+                yield Piece("answer")
+                await may_end.wait()
+                yield ModelReply((Text("The answer stands"),))
+
+        async with Store.memory() as store, Agent(Slow([]), store=store) as agent:
+            await (await store.chat("talk")).user("hello")
+            run = asyncio.create_task(agent.run("and?", chat="talk"))
+            desk = Desk(store, "memory", "memory")
             async for piece in tail(desk, await desk.chat("talk"), 1, ended):
                 found.append(piece)
-                if b"event: delta" in piece:
-                    await store.log.storage.end_deltas("talk")
-                    await chat.record(assistant("The answer stands"))
-                if b"event: append" in piece:
+                if b"event: delta" in piece and b"answer" in piece:
+                    may_end.set()
+                if b"event: append" in piece and b"The answer stands" in piece:
                     ended.set()
+            await run
             return found
 
     pieces = apart(asyncio.run, watch())
-    [delta] = [piece for piece in pieces if b"event: delta" in piece]
-    assert json.loads(delta.partition(b"data: ")[2])["text"] == '"The answer"'
-    [append] = [piece for piece in pieces if b"event: append" in piece]
-    assert b"id: 2" in append
-    assert b"The answer stands" in append
+    deltas = [piece for piece in pieces if b"event: delta" in piece]
+    assert [json.loads(one.partition(b"data: ")[2])["text"] for one in deltas] == ["The ", "answer"]
+    assert b"The answer stands" in pieces[-1]
+    assert b"id: " in pieces[-1]
+
+
+def test_an_answer_that_an_agent_elsewhere_is_given_grows(browser: Browser, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _chat(store, 1)
+    with serving(store, tmp_path) as server, looking(browser, server, "/c/talk") as page:
+        expect(page.locator(".live .dot:not(.off)")).to_be_visible()
+        answering = subprocess.Popen(
+            [sys.executable, "-c", _ANSWERING, str(store)], stdin=subprocess.PIPE, text=True
+        )
+        expect(page.locator(".coming .said")).to_have_text("The lexer")
+        assert answering.stdin
+        answering.stdin.write("go on\n")
+        answering.stdin.flush()
+        expect(page.locator(".coming .said")).to_have_text("The lexer splits at blanks.")
+        answering.communicate("go on\n", timeout=30)
+        expect(page.locator(".list")).to_contain_text("The lexer splits at blanks.")
+        expect(page.locator(".coming")).to_have_count(0)
 
 
 def test_what_is_new_since_the_last_look_is_marked(browser: Browser, tmp_path: Path) -> None:
