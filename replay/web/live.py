@@ -2,7 +2,7 @@
 
 append   lines and columns of the new entries, with the ``id`` to go on from: nothing is missed, and nothing comes twice
 sight    the stays again, when something left or came back, or was named
-delta    the next piece of an answer that is being given
+delta    the next piece of an answer that an agent of any process is being given
 error    why it ends: the chat was deleted, or is damaged
 """
 
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any
 
+from chatfold.agent.models import Piece
 from chatfold.eventlog import ChatfoldError, CheckpointSet, Entry
 from chatfold.projections import contexts
 from chatfold.replay.inspect.serial import json_object
@@ -29,8 +30,7 @@ async def tail(desk: Desk, chat: OpenChat, after: int, ended: asyncio.Event) -> 
     """Of the entries after that one, until the page goes or the server ends."""
     queue: _Queue = asyncio.Queue(_MOST)
     tasks = [
-        asyncio.create_task(_entries(chat, after, queue)),
-        asyncio.create_task(_deltas(chat, queue)),
+        asyncio.create_task(_follow(chat, after, queue)),
         asyncio.create_task(_end(ended, queue)),
     ]
     yield b"retry: 1000\n\n"
@@ -58,21 +58,13 @@ def _waiting(queue: _Queue) -> list[Any]:
     return [queue.get_nowait() for _ in range(queue.qsize())]
 
 
-async def _entries(chat: OpenChat, after: int, queue: _Queue) -> None:
+async def _follow(chat: OpenChat, after: int, queue: _Queue) -> None:
     try:
-        async with aclosing(chat.log.follow(chat.key, after)) as entries:
-            async for entry in entries:
-                await queue.put(entry)
+        async with aclosing(chat.replay.chat.follow(after, pieces=True)) as found:
+            async for one in found:
+                await queue.put(one)
     except (ChatfoldError, OSError) as error:
         await queue.put(error)
-
-
-async def _deltas(chat: OpenChat, queue: _Queue) -> None:
-    while True:
-        async with aclosing(chat.log.storage.follow_deltas(chat.key)) as deltas:
-            async for piece in deltas:
-                await queue.put(piece)
-        await asyncio.sleep(0.25)
 
 
 async def _end(ended: asyncio.Event, queue: _Queue) -> None:
@@ -86,9 +78,9 @@ async def _pieces(desk: Desk, chat: OpenChat, some: list[Any]) -> list[bytes]:
     error = next((one for one in some if isinstance(one, Exception)), None)
     found = [] if not entries else await _tell_appended(chat, entries)
     found += [
-        _event("delta", json_object({"text": one.decode("utf-8", "replace")}))
+        _event("delta", json_object({"text": one.text, "kind": one.kind}))
         for one in some
-        if isinstance(one, bytes)
+        if isinstance(one, Piece)
     ]
     if error is not None:
         desk.forget(chat.key)

@@ -23,7 +23,7 @@ export function listen(key) {
     append(news);
   });
   mine.addEventListener("sight", (event) => seeAgain(JSON.parse(event.data).sight));
-  mine.addEventListener("delta", (event) => (coming.value += deltaText(JSON.parse(event.data).text)));
+  mine.addEventListener("delta", (event) => (coming.value += JSON.parse(event.data).text));
   mine.addEventListener("error", (event) => {
     if (event instanceof MessageEvent && event.data) {
       stop();
@@ -33,16 +33,6 @@ export function listen(key) {
     link.value = "lost";
     if (mine.readyState === EventSource.CLOSED) retry = setTimeout(() => info.value?.key === key && listen(key), 1000);
   });
-}
-
-/** @param {string} text */
-function deltaText(text) {
-  try {
-    const value = JSON.parse(text);
-    return typeof value === "string" ? value : (value.text ?? "");
-  } catch {
-    return text;
-  }
 }
 
 export function stop() {
