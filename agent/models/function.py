@@ -4,9 +4,12 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from chatfold.agent.checks import check
 from chatfold.agent.messages import Given, ToolCall, events_of
 from chatfold.agent.models import ModelReply, Piece, Request
+from chatfold.agent.models.common import real_names
 from chatfold.agent.models.openai import openai_payload
 from chatfold.eventlog import InvalidEvent, MessageAdded, Part, Text, ToolCalled
 
@@ -48,7 +51,10 @@ class FunctionModel:
         given = (messages, payload.get("tools", [])) if self._takes_tools else (messages,)
         answer = self._function(*given)
         check("model_from", answer, Awaitable, expected="an async function, which gives something to await")
-        yield _reply(await answer)
+        names = real_names((tool["function"] for tool in payload.get("tools", ())), "parameters")
+        reply = _reply(await answer)
+        calls = tuple(replace(call, name=names.get(call.name, call.name)) for call in reply.calls)
+        yield replace(reply, calls=calls)
 
 
 def _reply(said: Reply) -> ModelReply:

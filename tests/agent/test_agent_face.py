@@ -171,3 +171,23 @@ def test_every_public_name_says_what_it_is() -> None:
         for name, one in public_parts()
     )
     assert [name for name, doc in own if not (doc or "").strip()] == []
+
+
+@pytest.mark.parametrize("is_dict", [True, False])
+async def test_a_function_calls_a_tool_by_the_name_it_was_offered_under(is_dict: bool) -> None:
+    """A provider refuses the colon in the name of a tool of an MCP server, so it is offered under another one."""
+
+    async def answer(messages: list[Any], tools: list[Any]) -> Any:
+        if messages[-1]["role"] == "tool":
+            return messages[-1]["content"]
+        name = tools[0]["function"]["name"]
+        function = {"name": name, "arguments": "{}"}
+        said = {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": function}]}
+        return said if is_dict else ModelReply(calls=(ToolCall("c1", name, {}),))
+
+    async def see(_: Any) -> str:
+        return "seen"
+
+    look = Tool("pages:look", "Looks.", {"type": "object", "properties": {}}, see)
+    async with Agent(model_from(answer), tools=[look]) as agent:
+        assert (await agent.run("look", chat="a")).text == "seen"
