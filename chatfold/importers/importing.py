@@ -63,11 +63,15 @@ async def import_paths(
         yield Report("", "", (problem.path,), "unchanged", 0, 0, problems=(problem,))
     taken: dict[str, Path] = {}
     chats_of: dict[Path, list[str]] = {}
+    parents = {session.parent for _, session in plan.sessions}
+    coming: dict[str, ChatWriter] = {}  # what a dry run would have written, for forks of it
     of = len(plan.sessions)
     for done in range(1, of + 1):
         form, session = plan.sessions.popleft()  # what its reader knows goes with it
         session.key = key or await own_key(store.log, form, session, taken)
-        report = await import_session(store.log, session, form.name, dry_run=dry_run)
+        report = await import_session(store.log, session, form.name, coming=coming if dry_run else None)
+        if session.key not in parents:
+            coming.pop(session.key, None)
         if not dry_run:
             for path in session.paths:
                 chats_of.setdefault(path, []).append(session.key)
@@ -155,22 +159,39 @@ def _source(session: Session) -> str:
 
 
 async def import_session(
-    log: Log, session: Session, tool: str, *, dry_run: bool = False, writer: ChatWriter | None = None
+    log: Log,
+    session: Session,
+    tool: str,
+    *,
+    coming: dict[str, ChatWriter] | None = None,
+    writer: ChatWriter | None = None,
 ) -> Report:
-    """All of the session that its chat does not have yet. ``writer``: one for this chat, to go on with later."""
+    """All of the session that its chat does not have yet.
+
+    ``coming``: nothing is written; this chat joins those that would have come in. ``writer``: one for this chat, to go on with later.
+    """
     writer = writer or ChatWriter(log, session.key, tool)
     await writer.open()
     existed, forked = writer.exists, ""
-    if session.parent and not existed and not dry_run:
-        parent = await ChatWriter(log, session.parent, tool).open()
+    if session.parent and not existed:
+        parent = (coming or {}).get(session.parent) or await ChatWriter(log, session.parent, tool).open()
         if parent.exists:
-            await writer.begin_as_fork(parent, session.read())
-            await writer.open()
+            if coming is not None:
+                writer.take_shared(parent, session.read())
+            else:
+                await writer.begin_as_fork(parent, session.read())
+                await writer.open()
             forked = session.parent if writer.exists else ""
         session.restart()
-    new, items = await write_news(writer, session, dry_run=dry_run)
-    if items and not dry_run:
-        new += await writer.give_title(session.title)
+    new, items = await write_news(writer, session, dry_run=coming is not None)
+    if items:
+        new += (
+            writer.count_title(session.title)
+            if coming is not None
+            else await writer.give_title(session.title)
+        )
+    if coming is not None:
+        coming[session.key] = writer
     state: Literal["imported", "continued", "unchanged"] = (
         "unchanged" if not new else "continued" if existed else "imported"
     )

@@ -92,14 +92,24 @@ class ChatWriter:
 
     async def begin_as_fork(self, parent: "ChatWriter", items: Iterator[Item]) -> None:
         """Makes the chat a fork of ``parent`` as far as the items are the same."""
-        at = 0
-        for item in items:
-            if not parent.matches(item, at):
-                break
-            at += 1
-        if at > 1:  # else nothing but the chat's beginning is the same
+        if at := parent.count_shared(items):
             with suppress(ChatExists):
                 await self._log.fork(parent.chat, self.chat, parent.seq_at(at))
+
+    def take_shared(self, parent: "ChatWriter", items: Iterator[Item]) -> None:
+        """The same, but nothing is written. ``parent`` may be a chat that would come in."""
+        if at := parent.count_shared(items):
+            self._waiting = parent.first(at)
+            self._head = Head(parent.seq_at(at) + 1)  # the fork has an entry of its own
+
+    def count_shared(self, items: Iterator[Item]) -> int:
+        """How many of the first items are in this chat. None, if it is only the chat's beginning."""
+        at = 0
+        for item in items:
+            if not self.matches(item, at):
+                break
+            at += 1
+        return at if at > 1 else 0
 
     def matches(self, item: Item, at: int) -> bool:
         """Is this the item that stands at this place, from 0, of a chat just opened?"""
@@ -107,6 +117,9 @@ class ChatWriter:
             return False
         _, key, fingerprint = self._waiting[at]
         return key == _key_of(item) and _is_same(fingerprint, self._resolved(item.event, self.seq_at))
+
+    def first(self, count: int) -> list[tuple[int, str, int]]:
+        return self._waiting[:count]
 
     def seq_at(self, place: int) -> int:
         return self._waiting[place - 1][0] if 0 < place <= len(self._waiting) else 0
@@ -122,9 +135,10 @@ class ChatWriter:
         return self.written - before
 
     async def give_title(self, title: str) -> int:
-        key = f"{_TITLE}{xxh3_64_intdigest(title.encode('utf-8', 'replace')):x}"
-        if not title or key in self._titles:
+        """How many entries that takes: none if the chat has the title."""
+        if not self.count_title(title):
             return 0
+        key = _title_key(title)
         [entry] = await self._log.append(
             self.chat, ChatStarted("", title), keys=[self._prefix + key], said_at=[self._time]
         )
@@ -134,10 +148,20 @@ class ChatWriter:
         self.written += 1
         return 1
 
-    def count_new(self, items: Sequence[Item]) -> int:
+    def count_title(self, title: str) -> int:
         """The same, but nothing is written."""
+        return int(bool(title) and _title_key(title) not in self._titles)
+
+    def count_new(self, items: Sequence[Item]) -> int:
+        """How many of them ``write`` would write. They are taken as if it had."""
         new = self._new(items)
-        self._seqs.extend([self._head.seq] * len(new))
+        for number, item in enumerate(new, self._head.seq + 1):
+            if not item.key.startswith(_REWRITTEN):
+                fingerprint = _fingerprint(self._resolved(item.event, self._seq_of))
+                self._waiting.append((number, _key_of(item), fingerprint))
+                self._seqs.append(number)
+        self._waits = len(self._seqs)
+        self._head = Head(self._head.seq + len(new))
         return len(new)
 
     def _new(self, items: Sequence[Item]) -> list[Item]:
@@ -226,6 +250,10 @@ class ChatWriter:
             case Noted(ref=ref) if ref:
                 return msgspec.structs.replace(event, ref=seq_of(ref))
         return event
+
+
+def _title_key(title: str) -> str:
+    return f"{_TITLE}{xxh3_64_intdigest(title.encode('utf-8', 'replace')):x}"
 
 
 def _key_of(item: Item) -> str:

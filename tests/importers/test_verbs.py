@@ -79,3 +79,13 @@ def test_a_format_that_nobody_knows_is_asked_wrongly(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "Codex CLI" in done.output
     assert "damaged" not in done.output
+
+
+@pytest.mark.parametrize("tool", ["codex", "claude-code", "seed-001"])
+def test_a_dry_run_counts_what_an_import_writes(tool: str, tmp_path: Path) -> None:
+    source = OWN / tool
+    foretold = run("import", str(source), "--dry-run", "--json", store=tmp_path / "store")
+    done = run("import", str(source), "--json", store=tmp_path / "store")
+    assert foretold.stdout == done.stdout
+    again = run("import", str(source), "--dry-run", store=tmp_path / "store")
+    assert "0 new entries in 0 chats would come in" in again.output
