@@ -33,6 +33,7 @@ from chatfold.eventlog import (
     ToolCalled,
     ToolReturned,
 )
+from chatfold.projections.shapes.values import to_json_value
 from chatfold.projections.usage import read_counts
 
 _INTERNAL, _CLIENT = 1, 3
@@ -60,7 +61,8 @@ def to_otel(entries: Iterable[Entry], *, chat: str) -> Object:
         trace.take(entry)
     scope = {"scope": {"name": "chatfold"}, "spans": [trace.written(span) for span in trace.spans]}
     resource = {"attributes": _attributes({"service.name": "chatfold"})}
-    return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
+    request: Object = to_json_value({"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]})
+    return request
 
 
 class _Trace:
@@ -77,7 +79,10 @@ class _Trace:
 
     def take(self, entry: Entry) -> None:
         event = entry.event
-        self._trace = self._trace or hashlib.sha256(f"{self._chat}\0{entry.sum}".encode()).hexdigest()[:32]
+        self._trace = (
+            self._trace
+            or hashlib.sha256(f"{self._chat}\0{entry.sum}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        )
         match event:
             case RunStarted(agent=agent):
                 self._begin_turn(entry, agent)
