@@ -73,11 +73,7 @@ class Policy(msgspec.Struct, frozen=True):
         ``compactKeepLastMessages`` those to keep; with ``inMemoryMaxMessages`` alone there is no budget. ``windowEntries`` is for
         ``chat.runs(limit)``. ``archiveOnCompact`` must be true: nothing is ever deleted. Raises ``ValueError`` for other values.
         """
-        given = (
-            config
-            if isinstance(config, Mapping)
-            else msgspec.json.decode(Path(config).read_bytes(), type=dict)
-        )
+        given = config if isinstance(config, Mapping) else msgspec.json.decode(Path(config).read_bytes())
         said = dict(_settings(given))
         if said.pop("archiveOnCompact", True) is not True:
             raise ValueError("archiveOnCompact: only true is possible, since a compaction deletes nothing")
