@@ -29,7 +29,7 @@ from tests.support.processes.verbs import VERBS, Verb, a_secret_that_was_listed,
 LONG = "CHATFOLD_LONG" in os.environ
 LEVELS: list[Durability] = ["full", "normal", "off"] if LONG else ["full"]
 READING = """
-    append_if at close context_entries contexts cut entries export_bytes find_context fold follow keep_window memory messages moments now
+    append_if at close context_entries contexts cut entries export_bytes find_context fold follow history keep_window memory messages moments now
     open_calls read refresh rest runs seq_of window
 """
 _RANDOM = re.compile(rb"ctx_[0-9a-f]{16}|call_[0-9a-f]{16}")

@@ -1,6 +1,7 @@
 """LangGraph, Pydantic AI and aider: every count holds, and nothing is made of what the file does not say."""
 
 import sqlite3
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -88,11 +89,24 @@ async def test_branches_compactions_interrupts_and_errors_of_a_thread(store: Sto
     assert {report.state async for report in import_paths(store, [THREADS])} == {"unchanged"}
 
 
-async def test_no_class_of_a_checkpoint_is_imported(store: Store, tmp_path: Path) -> None:
+def test_no_class_of_a_checkpoint_is_imported(tmp_path: Path) -> None:
     assert decode_msgpack(b"\xc7\x0c\x05\x94\xa6antigr\xa1x\x80\xc0") == {"lc_class": "antigr.x"}
-    _ = [report async for report in import_paths(store, [THREADS])]
-    assert "langchain_core" not in sys.modules
-    assert "langgraph" not in sys.modules
+    program = """
+import asyncio, sys
+from pathlib import Path
+from chatfold import Store
+from chatfold.importers import import_paths
+
+async def main():
+    async with Store(sys.argv[2]) as store:
+        assert [report async for report in import_paths(store, [Path(sys.argv[1])])]
+
+asyncio.run(main())
+print({"langchain_core", "langgraph", "ormsgpack"} & sys.modules.keys())
+"""
+    command = [sys.executable, "-c", program, str(THREADS), str(tmp_path / "store")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "set()\n"
 
 
 @pytest.mark.parametrize(("path", "expected"), list(counted("pydantic-ai")), ids=file_id)

@@ -122,6 +122,7 @@ def test_damaged_bytes_end_in_no_error(name: str, data: st.DataObject) -> None:
         asyncio.run(comes_in(name, data.draw(damaged(FILES[name].read_bytes())), Path(folder)))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", [name for name, path in FILES.items() if path.suffix.startswith(".json")])
 @given(st.data())
 @searched(2)
@@ -188,6 +189,7 @@ def with_other_rows(draw: st.DrawFn, name: str) -> bytes:
         return Path(file.name).read_bytes()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", COLUMNS)
 @given(st.data())
 @searched(3)

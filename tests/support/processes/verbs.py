@@ -187,6 +187,7 @@ VERBS: dict[str, Verb] = {
     "load_context by its id": Verb(lambda now: now.chat.load_context(context_id="main")),
     "load_context by what was said": Verb(lambda now: now.chat.load_context("lexer newlines")),
     "clear_context": Verb(lambda now: now.chat.clear_context("a mess")),
+    "rename_context": Verb(lambda now: now.chat.rename_context("main", "first steps")),
     "recall": Verb(lambda now: now.chat.recall("main", "full")),
     "compact": Verb(lambda now: now.chat.compact(Policy(keep=1))),
     "compact before and after the question": Verb(
