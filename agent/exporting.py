@@ -58,6 +58,8 @@ async def write_file(path: Path, chunks: AsyncGenerator[bytes]) -> None:
 
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
+    if path.is_dir():  # noqa: ASYNC240 (once)
+        raise IsADirectoryError(errno.EISDIR, "a folder is there, and no file can take its place", str(path))
     temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     try:
         async with aclosing(chunks), aiofiles.open(temporary, "xb", opener=_private) as file:
