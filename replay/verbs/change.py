@@ -182,6 +182,12 @@ async def compact(
         if meant.last is not None:
             raise BadAddress("a chat is compacted at its end, not at a point", chat=chat.key)
         key, seen = chat.key, await context_of(chat, rows=0)
+        count = len(await chat.messages())
+    if budget is None and count <= keep:
+        out.note(
+            f"there is nothing to put behind a summary: {key!r} has {plural(count, 'message')}, and the newest {keep} stay (--keep)"
+        )
+        return DIFFERENT
     size = seen.tokens.count
     out.note(
         f"This puts all but the newest {plural(keep, 'message')} of {key!r} ({plural(len(seen.items), 'item')}, "
@@ -262,5 +268,5 @@ def _time(text: str) -> float:
     """``90d``: so long ago."""
     given = point(text if "-" in text else f"-{text}")
     if given.kind not in ("time", "ago"):
-        raise BadAddress(f"not a time: {text!r}")
+        raise click.UsageError(f"--older: not a time: {text!r}. Give 90d, 12h, or a date as 2026-01-31")
     return given.time(datetime.now(UTC)).timestamp() * 1000

@@ -70,6 +70,13 @@ def test_compact_puts_older_messages_behind_a_summary(store: Path) -> None:
     assert run("compact", "long", "--keep", "30", "--yes", store=store).exit_code == 1
 
 
+def test_compact_asks_nothing_if_there_is_nothing_to_do(store: Path) -> None:
+    done = run("compact", CHAT, "--keep", "500", store=store)
+    assert done.exit_code == 1
+    assert "nothing to put behind a summary" in done.stderr
+    assert "This puts" not in done.stderr
+
+
 def test_delete_names_the_chats_and_forks_stay(store: Path) -> None:
     before = keys(store)
     assert run("delete", CHAT, store=store).exit_code == 2
@@ -89,6 +96,8 @@ def test_delete_what_is_old(store: Path) -> None:
     asyncio.run(recent())
     assert run("delete", "--older", "90d", CHAT, "--yes", store=store).exit_code == 2
     assert run("delete", "--older", "9000w", "--yes", store=store).exit_code == 1
+    mistyped = run("delete", "--older", "old", "--yes", store=store)
+    assert (mistyped.exit_code, "90d" in mistyped.stderr) == (2, True)
     done = run("delete", "--older", "90d", "--yes", store=store)
     assert done.exit_code == 0
     assert keys(store) == ["today"]
@@ -145,6 +154,16 @@ def test_an_export_replaces_no_file_unless_it_is_told_to(store: Path, tmp_path: 
     assert path.read_text() == "mine"
     assert run("export", CHAT, "-o", path, "--force", store=store).exit_code == 0
     assert path.read_text() != "mine"
+
+
+def test_an_export_onto_a_folder_names_the_folder(store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "chats"
+    folder.mkdir()
+    done = run("export", CHAT, "-o", folder, "--force", store=store)
+    assert done.exit_code != 0
+    assert str(folder) in done.stderr
+    assert ".tmp" not in done.stderr
+    assert list(folder.iterdir()) == []
 
 
 # --- where the store is ----------------------------------------------------------------------------------
