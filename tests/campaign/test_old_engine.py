@@ -76,6 +76,13 @@ WANTED: tuple[Wanted, ...] = (
         "issue 22: what a run begins with is one append, and what diverges in it leaves nothing of it rehearsed",
     ),
     Wanted(
+        r"/chats/.*/contexts/0/\d+/type|/results/\d+/usage/type", "issue 21: the two classes have other names"
+    ),
+    Wanted(
+        r"/chats/.*/contexts/0/\d+/title",
+        "issue 23: an archived context without a title goes by its first question",
+    ),
+    Wanted(
         r"/verdict/snapshots",
         "a snapshot that the old engine kept is none of the new one's, which counts its windows",
     ),
