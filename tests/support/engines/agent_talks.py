@@ -173,13 +173,14 @@ async def judge(engine: Engine, root: Path, place: int) -> dict[str, Any]:
     async with engine.agent.Store(root, read_only=True) as store:
         chat = await store.chat(KEY)
         requests = engine.module("replay.judging.requests")
+        rebuild = requests.sent if engine.name == "old" else requests.rebuild_request
         total = chat[engine.projections.usage].called
         found = {
             "verdict": await engine.replay.verdict(chat),
             "rehearsed": await engine.replay.rehearse(chat, _factory(engine)),
             "other agent": await engine.replay.rehearse(chat, _factory(engine, instructions="Be long.")),
             "without tools": await engine.replay.rehearse(chat, _factory(engine, tools=())),
-            "sent": [await requests.sent(chat, number) for number in range(1, total + 1)],
+            "sent": [await rebuild(chat, number) for number in range(1, total + 1)],
             "changed": await _judge_changed(engine, chat, place),
         }
         return {name: plain(one, root) for name, one in found.items()}
