@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -30,10 +31,17 @@ async def in_lines(session: Session, state: State) -> int:
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[str | None] = asyncio.Queue()
 
+    # Its own descriptor: the thread may still wait when the caller has closed the other, whose number is another file's by then.
+    stdin = os.dup(sys.stdin.fileno())
+
     def read() -> None:
-        for line in _read(sys.stdin.fileno()):
-            loop.call_soon_threadsafe(lines.put_nowait, line)
-        loop.call_soon_threadsafe(lines.put_nowait, _END)
+        try:
+            with suppress(RuntimeError):  # the loop is closed: nobody takes lines any more
+                for line in _read(stdin):
+                    loop.call_soon_threadsafe(lines.put_nowait, line)
+                loop.call_soon_threadsafe(lines.put_nowait, _END)
+        finally:
+            os.close(stdin)
 
     print_lines(await _where(session, state))
     threading.Thread(target=read, daemon=True).start()  # a thread of its own: its wait cannot be stopped
