@@ -89,7 +89,9 @@ def add(some: SpanMap, first: int, last: int, *, touching: bool = True) -> SpanM
 
 
 def remove(some: SpanMap, first: int, last: int) -> SpanMap:
-    """Without these seqs."""
+    """Without these seqs, if there are any."""
+    if first > last:
+        return some
     for begin, end in list(within(some, first, last)):
         low, high = some.floor(begin) or (begin, end)
         some = some.set(low, begin - 1) if low < begin else some.without(low)

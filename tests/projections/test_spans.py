@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chatfold.projections.spans import (
@@ -84,6 +84,7 @@ _changes = st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(-1,
 
 
 @given(_changes, st.integers(0, 45), st.integers(0, 45))
+@example([(True, 0, 1), (False, 1, -1)], 0, 0)
 def test_a_map_of_spans_is_the_spans_of_its_seqs(
     changes: list[tuple[bool, int, int]], low: int, high: int
 ) -> None:
