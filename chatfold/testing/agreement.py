@@ -129,15 +129,18 @@ class Agreement(RuleBasedStateMachine):
         """The other storage does something between an append's numbering and its writing: as if it had come before."""
         after = data.draw(st.none() | st.just(self.length(chat)))
         outcomes: list[Any] = []
+        is_over = False
 
         async def meanwhile() -> None:
-            outcomes.append(await _outcome(work(self.logs[1], chat)))
+            if not is_over:
+                outcomes.append(await _outcome(work(self.logs[1], chat)))
 
         self.time += 1
         self.place.interrupt(self.actual.storage, meanwhile)
         actual = self.run(_outcome(self.actual.append(chat, *batch, id=name, after=after)))
+        is_over = True  # one that is refused before it is numbered waits for nothing, and nothing is done
         expected = [
-            self.run(_outcome(work(self.expected, chat))),
+            *(self.run(_outcome(work(self.expected, chat))) for _ in outcomes),
             self.run(_outcome(self.expected.append(chat, *batch, id=name, after=after))),
         ]
         assert all(map(self.agree, expected, [*outcomes, actual])), f"{expected} is not {outcomes}, {actual}"
